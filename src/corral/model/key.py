@@ -1,0 +1,39 @@
+"""What a session is called: the only key anything is joined on."""
+
+from __future__ import annotations
+
+import re
+
+from msgspec import Struct
+
+_ID = re.compile(r"(?!-)(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,128}\Z")
+
+
+class SessionKey(Struct, frozen=True):
+    """One session on this machine. `scope` is the provider's own container where ids can repeat in a home."""
+
+    provider: str
+    home: str
+    scope: str
+    session_id: str
+
+    def __str__(self) -> str:
+        return f"{self.provider}:{self.session_id}"
+
+
+class Home(Struct, frozen=True, kw_only=True):
+    """A provider's data root in force. Two homes are two worlds."""
+
+    provider: str
+    path: str
+    is_default: bool
+    """True when the provider would choose it with none of its variables set."""
+    origin: str
+    """How it was found, in words: "default", "KIMI_SHARE_DIR", "config", "pid 4711", "journal"."""
+    data_path: str | None = None
+    """Where sessions lie when the provider keeps them apart from the root (Qwen's runtime directory)."""
+
+
+def is_valid_id(session_id: str) -> bool:
+    """Ids are keys, not paths: a closed alphabet, no leading dash, never `.` or `..`."""
+    return _ID.match(session_id) is not None

@@ -1,0 +1,63 @@
+"""A session as its provider wrote it to disk. It says nothing about processes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from corral.model.key import SessionKey
+
+
+class TurnState(StrEnum):
+    """How the last turn of a transcript stands."""
+
+    NONE = "none"
+    """There was no turn yet."""
+    ENDED = "ended"
+    OPEN = "open"
+    """It began and its end was not written: busy while served, lost when not."""
+    WAITING = "waiting"
+    """It is open, and the provider wrote that it waits for a person."""
+    UNREADABLE = "unreadable"
+
+
+class SessionRecord(Struct, frozen=True, kw_only=True, gc=False):
+    """One session on disk. Times are epoch seconds; None means that the provider does not say."""
+
+    provider: str
+    home: str
+    scope: str
+    session_id: str
+    path: str
+    """The session's directory, or its transcript where it has no directory."""
+    work_dir: str | None
+    title: str | None
+    created_at: float | None
+    updated_at: float | None
+    durable: bool
+    """The provider has written what a resume needs."""
+    turn: TurnState
+    not_durable_reason: str | None = None
+    turn_started_at: float | None = None
+    unfinished: str | None = None
+    """Of an open turn: what was asked, shortened to one line."""
+    waits_for: str | None = None
+    """Of a waiting turn: what the person is asked, shortened to one line."""
+    archived: bool = False
+    forked_from: str | None = None
+    notes: tuple[str, ...] = ()
+    """Odd shapes worth telling: "migrated from kimi-cli …", "same id in another bucket"."""
+
+    @property
+    def key(self) -> SessionKey:
+        return SessionKey(self.provider, self.home, self.scope, self.session_id)
+
+
+class Skipped(Struct, frozen=True, kw_only=True):
+    """Something foreign that could not be read as what it claims to be, and why. Never raised, never silent."""
+
+    provider: str
+    path: str
+    reason: str
+    offset: int | None = None

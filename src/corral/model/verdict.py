@@ -1,0 +1,69 @@
+"""Verdicts: what pure functions make of claims and records, always with evidence and reason."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from corral.model.claim import BadClaim, Claim
+from corral.model.process import ProcessIdentity
+
+
+class Liveness(StrEnum):
+    """What is true of one claim."""
+
+    LIVE = "live"
+    STALE = "stale"
+    """Proven dead, superseded or ended: the claim no longer holds."""
+    REMOTE = "remote-host"
+    UNKNOWN = "unknown"
+
+
+class ClaimVerdict(Struct, frozen=True, kw_only=True):
+    """One claim, judged. `rule` is the machine's word ("reused", "pinned", …), `reason` the sentence."""
+
+    claim: Claim
+    liveness: Liveness
+    rule: str
+    reason: str
+    identity: ProcessIdentity | None = None
+    """Of a live claim: the process it was verified against."""
+    elsewhere: bool = False
+    """It belongs to another host or PID namespace and cannot be checked from here."""
+
+
+class State(StrEnum):
+    """Of a session, in the order of precedence."""
+
+    LIVE = "live"
+    PENDING = "pending"
+    ELSEWHERE = "elsewhere"
+    UNKNOWN = "unknown"
+    ORPHANED = "orphaned"
+    EMPTY = "empty"
+    IDLE = "idle"
+
+
+class Activity(StrEnum):
+    """Of a live session, as far as its provider says."""
+
+    BUSY = "busy"
+    READY = "ready"
+    WAITING = "waiting"
+
+
+class SessionVerdict(Struct, frozen=True, kw_only=True):
+    """The state of one session and everything it rests on."""
+
+    state: State
+    reason: str
+    """One sentence that says why."""
+    activity: Activity | None = None
+    processes: tuple[ProcessIdentity, ...] = ()
+    """The verified processes that serve it, earliest claim first."""
+    maybe_pids: tuple[int, ...] = ()
+    """Of `unknown (maybe_open)`: the unattributed processes that could be serving it."""
+    evidence: tuple[ClaimVerdict, ...] = ()
+    bad_evidence: tuple[BadClaim, ...] = ()
+    conflict: str | None = None

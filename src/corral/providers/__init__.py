@@ -1,0 +1,66 @@
+"""One package per agent CLI. Built-ins are found by listing this folder; nothing else names them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from corral.model.claim import BadClaim, Claim
+from corral.model.key import Home
+from corral.model.process import Recognised
+from corral.model.record import SessionRecord, Skipped
+from corral.model.restore import Program, Refused, Resume
+from corral.system.processes import Process, ProcessTable
+
+
+class Environment(Struct, frozen=True, kw_only=True):
+    """What a provider may know of the person's environment."""
+
+    home_dir: str
+    variables: Mapping[str, str]
+    extra_homes: Mapping[str, tuple[str, ...]]
+    """From corral's config: further data roots by provider name."""
+
+
+class Capabilities(Struct, frozen=True, kw_only=True):
+    """What this CLI can do, as data: every view says it instead of pretending."""
+
+    title: str
+    """How people call it: "Kimi CLI"."""
+    program: str
+    """The command's name on PATH."""
+    picks_id: bool
+    """The caller may choose the id of a fresh session."""
+    identified_by: tuple[str, ...]
+    """What tells which session a process serves: "registry", "hooks", "runtime.json"."""
+    restore: str
+    """"resume" or "none"."""
+    proven_versions: tuple[str, ...]
+    home_variable: str
+    needs_hooks: bool
+    """Without our hooks its processes stay unattributed."""
+
+
+class Known(Protocol):
+    """What an earlier survey read, valid only for an equal fingerprint."""
+
+    def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None: ...
+    def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None: ...
+
+
+class Provider(Protocol):
+    """What a provider package's `__init__` offers. Listing touches the disk only; it never runs the CLI."""
+
+    name: str
+    capabilities: Capabilities
+
+    def homes(self, env: Environment) -> Sequence[Home]: ...
+    def list_sessions(self, home: Home, known: Known) -> Iterator[SessionRecord | Skipped]: ...
+    def list_claims(self, home: Home) -> Iterator[Claim | BadClaim]: ...
+    def recognise(self, process: Process, table: ProcessTable) -> Recognised | None: ...
+    def find_program(self, env: Environment) -> Program | None: ...
+    def transcript(self, record: SessionRecord) -> str: ...
+    def read_guard(self, record: SessionRecord) -> Refused | None: ...
+    def plan_resume(self, record: SessionRecord, program: Program, home: Home) -> Resume: ...

@@ -1,0 +1,60 @@
+"""Reading files that others write: regular files only, bounded, never blocking, never following a link."""
+
+import errno
+import os
+import stat
+from typing import NamedTuple
+
+
+class Unreadable(NamedTuple):
+    """Why a file could not be read as what it should be. A value, not an exception."""
+
+    reason: str
+
+
+class FileBytes(NamedTuple):
+    """The bytes of a file and what its descriptor said of it."""
+
+    data: bytes
+    stat: os.stat_result
+
+
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+_NOT_REGULAR = {errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR}
+
+
+def open_regular(path: str, dir_fd: int | None = None) -> int | Unreadable:
+    """A descriptor of a regular file, or why not. FIFOs, devices, links, directories and sockets are refused."""
+    try:
+        fd = os.open(path, _FLAGS, dir_fd=dir_fd)
+    except OSError as error:
+        if error.errno in _NOT_REGULAR:
+            return Unreadable("not a regular file")
+        return Unreadable(f"io:{errno.errorcode.get(error.errno or 0, str(error.errno))}")
+    except ValueError:
+        return Unreadable("invalid path")
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return Unreadable("not a regular file")
+    return fd
+
+
+def read_regular(path: str, limit: int, dir_fd: int | None = None) -> FileBytes | Unreadable:
+    """All bytes of a regular file no longer than `limit`, or why not."""
+    fd = open_regular(path, dir_fd)
+    if isinstance(fd, Unreadable):
+        return fd
+    try:
+        status = os.fstat(fd)
+        parts: list[bytes] = []
+        left = limit + 1
+        while left > 0 and (part := os.read(fd, min(left, 1 << 20))):
+            parts.append(part)
+            left -= len(part)
+    except OSError as error:
+        return Unreadable(f"io:{errno.errorcode.get(error.errno or 0, str(error.errno))}")
+    finally:
+        os.close(fd)
+    if left <= 0:
+        return Unreadable(f"larger than {limit} bytes")
+    return FileBytes(b"".join(parts), status)
