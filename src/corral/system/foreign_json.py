@@ -1,0 +1,44 @@
+"""Decoding JSON that others write: fast when it is proper, tolerant of what real writers let slip."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+_LARGEST_RETRY = 4 << 20
+
+
+class ForeignDecoder(Generic[T]):
+    """Decodes one shape. Fields that the shape does not name are ignored; `None` means: not that shape.
+
+    Python writes NaN and JavaScript writes lone surrogates, though JSON has neither: those are read too, so
+    that one odd value in a field nobody needs does not hide a record.
+    """
+
+    def __init__(self, shape: type[T]) -> None:
+        self._shape = shape
+        self._decoder = msgspec.json.Decoder(shape)
+
+    def decode(self, data: bytes) -> T | None:
+        try:
+            return self._decoder.decode(data)
+        except msgspec.ValidationError:
+            return None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return self._decode_tolerantly(data)
+        except RecursionError:
+            return None
+
+    def _decode_tolerantly(self, data: bytes) -> T | None:
+        # A torn line is the common failure, and its last byte tells; the slow way is kept for small odd ones.
+        if len(data) > _LARGEST_RETRY or not data.rstrip().endswith(b"}"):
+            return None
+        try:
+            value: Any = json.loads(data)
+            return msgspec.convert(value, self._shape)
+        except (ValueError, RecursionError, msgspec.ValidationError):
+            return None
