@@ -1,0 +1,55 @@
+"""Journals: what one agent process reported through our hooks, in order."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from corral.sidecar.identity import ProcessIdentity
+
+
+class JournalEventKind(StrEnum):
+    """A session began or ended in that process."""
+
+    START = "start"
+    END = "end"
+
+
+class JournalEvent(Struct, frozen=True, kw_only=True):
+    """One report. Fields that the provider does not give are None."""
+
+    event: JournalEventKind
+    session_id: str
+    at: float
+    """Epoch seconds."""
+    boottime: float
+    """Seconds of CLOCK_BOOTTIME; events are in its order, which no clock step can change."""
+    source: str | None = None
+    """Of a start, in the provider's word: startup, resume, clear … Ours: "heartbeat", for a start we missed."""
+    reason: str | None = None
+    """Of an end, in the provider's word. Ours: "replaced", where the provider does not report the end."""
+    work_dir: str | None = None
+    scope: str | None = None
+    """The container that holds the session, where exactly one was found."""
+    model: str | None = None
+    model_source: str | None = None
+    """Where the model was read: "payload", "KIMI_MODEL_NAME", "config.toml"."""
+
+
+class Journal(Struct, frozen=True, kw_only=True):
+    """Everything one process reported. It says nothing about whether that process still runs."""
+
+    provider: str
+    path: str
+    identity: ProcessIdentity
+    hostname: str
+    home: str
+    version: str | None
+    many: bool
+    """The process serves several sessions by nature: all that it has not ended are current."""
+    events: tuple[JournalEvent, ...]
+    dropped_events: int = 0
+    """Events of ended sessions that were left out to keep the journal small."""
+    owner_uid: int | None = None
+    """Owner of the file."""
