@@ -9,6 +9,9 @@ from msgspec import Struct
 _ID = re.compile(r"(?!-)(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,128}\Z")
 
 
+_PREFIXED_UUID = re.compile(r"[a-z]+_(?=[0-9a-f]{8}-[0-9a-f]{4}-)")
+
+
 class SessionKey(Struct, frozen=True):
     """One session on this machine. `scope` is the provider's own container where ids can repeat in a home."""
 
@@ -32,6 +35,11 @@ class Home(Struct, frozen=True, kw_only=True):
     """How it was found, in words: "default", "KIMI_SHARE_DIR", "config", "pid 4711", "journal"."""
     data_path: str | None = None
     """Where sessions lie when the provider keeps them apart from the root (Qwen's runtime directory)."""
+
+
+def spoken_id(session_id: str) -> str:
+    """The part of an id that tells sessions apart: `session_5d39…` is spoken as `5d39…`."""
+    return _PREFIXED_UUID.sub("", session_id, count=1)
 
 
 def is_valid_id(session_id: str) -> bool:

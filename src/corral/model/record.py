@@ -17,6 +17,8 @@ class TurnState(StrEnum):
     ENDED = "ended"
     OPEN = "open"
     """It began and its end was not written: busy while served, lost when not."""
+    IN_TOOL = "in-tool"
+    """It is open in a tool call that runs or waits for approval, and the provider does not say which."""
     WAITING = "waiting"
     """It is open, and the provider wrote that it waits for a person."""
     UNREADABLE = "unreadable"

@@ -22,6 +22,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     variables: Mapping[str, str]
     extra_homes: Mapping[str, tuple[str, ...]]
     """From corral's config: further data roots by provider name."""
+    programs: Mapping[str, str] = {}
+    """From corral's config: the program to use, by provider name, before PATH is searched."""
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):

@@ -1,0 +1,99 @@
+"""One judged session made into an answer: its details, and how to get back into it as things stand now."""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+
+from corral.model.key import Home, SessionKey
+from corral.model.record import SessionRecord
+from corral.model.restore import Program, RestorePlan, ResumeFacts
+from corral.model.session import Session
+from corral.model.verdict import Liveness, SessionVerdict
+from corral.providers import Environment, Provider
+from corral.system.processes import ProcessTable
+from corral.verdicts.restore_plan import plan_restore
+
+
+class Answerer:
+    """Answers for one survey; what several sessions share (programs, directories) is looked up once."""
+
+    def __init__(self, *, env: Environment, table: ProcessTable) -> None:
+        self._env = env
+        self._table = table
+        self._is_dir = lru_cache(maxsize=None)(os.path.isdir)
+        self._programs: dict[str, Program | None] = {}
+
+    def answer(
+        self,
+        key: SessionKey,
+        record: SessionRecord | None,
+        verdict: SessionVerdict,
+        provider: Provider,
+        home: Home,
+    ) -> Session:
+        live = [claim for claim in verdict.evidence if claim.liveness is Liveness.LIVE]
+        told = sorted(live or verdict.evidence, key=lambda claim: claim.claim.written_at or 0.0)
+        newest = told[-1].claim if told else None
+        work_dir = record.work_dir if record and record.work_dir else (newest.work_dir if newest else None)
+        if record is not None and record.work_dir is None and work_dir is not None:
+            record = _with_work_dir(record, work_dir)
+        return Session(
+            key=key,
+            verdict=verdict,
+            record=record,
+            restore=self.plan(key, record, verdict, provider, home),
+            pid_started_at=newest.written_at if newest and live else None,
+            work_dir=work_dir,
+            version=newest.version if newest else None,
+            model=newest.model if newest else None,
+        )
+
+    def plan(
+        self,
+        key: SessionKey,
+        record: SessionRecord | None,
+        verdict: SessionVerdict,
+        provider: Provider,
+        home: Home,
+        *,
+        anyway: bool = False,
+    ) -> RestorePlan:
+        program = self.program(provider)
+        facts = ResumeFacts(
+            home_exists=self._is_dir(home.path),
+            work_dir_exists=record is not None and record.work_dir is not None and self._is_dir(record.work_dir),
+            transcript_exists=record is not None and os.path.exists(provider.transcript(record)),
+            program=program,
+            guard=provider.read_guard(record) if record is not None else None,
+        )
+        ready = record is not None and record.work_dir is not None and program is not None
+        return plan_restore(
+            key.session_id,
+            record,
+            verdict,
+            facts,
+            provider.plan_resume(record, program, home) if ready and record and program else None,
+            title=provider.capabilities.title,
+            terminal=self._terminal(verdict),
+            anyway=anyway,
+        )
+
+    def program(self, provider: Provider) -> Program | None:
+        """The CLI's program: the one the config names, else the provider's own search."""
+        if provider.name not in self._programs:
+            self._programs[provider.name] = provider.find_program(self._env)
+        return self._programs[provider.name]
+
+    def _terminal(self, verdict: SessionVerdict) -> str | None:
+        if not verdict.processes:
+            return None
+        process = self._table.find(verdict.processes[-1].pid)
+        return process.terminal if process else None
+
+
+def _with_work_dir(record: SessionRecord, work_dir: str) -> SessionRecord:
+    """The directory that the serving process reported, where the provider's files do not say it."""
+    import msgspec
+
+    return msgspec.structs.replace(record, work_dir=work_dir)

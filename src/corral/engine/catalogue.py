@@ -1,0 +1,28 @@
+"""The providers that exist: found by listing the folder, imported when first asked for."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import cast
+
+import corral.providers
+from corral.errors import CorralError
+from corral.providers import Provider
+
+
+@cache
+def all_providers() -> tuple[Provider, ...]:
+    """Every built-in provider, in the order of their names."""
+    names = sorted(module.name for module in pkgutil.iter_modules(corral.providers.__path__) if module.ispkg)
+    return tuple(cast(Provider, importlib.import_module(f"corral.providers.{name}")) for name in names)
+
+
+def find_provider(name: str) -> Provider:
+    """The provider called so, or an error that names those that exist."""
+    for provider in all_providers():
+        if provider.name == name:
+            return provider
+    known = ", ".join(provider.name for provider in all_providers())
+    raise CorralError(f"no provider is called {name!r}", hint=f"there are: {known}", exit_code=2)

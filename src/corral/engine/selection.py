@@ -1,0 +1,39 @@
+"""Which sessions a question is about. Selecting narrows what is answered; it never decides a state."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from corral.model.key import spoken_id
+from corral.model.session import Session
+from corral.model.verdict import State
+
+NOTEWORTHY = frozenset({State.LIVE, State.PENDING, State.ELSEWHERE, State.UNKNOWN, State.ORPHANED})
+"""What `corral ps` lists without `--all`."""
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """All sessions, narrowed by whatever is given."""
+
+    states: frozenset[State] | None = None
+    id_prefix: str | None = None
+    pid: int | None = None
+    under: str | None = None
+    """An absolute directory: only sessions that ran in it or below."""
+
+    def wants(self, state: State, session_id: str) -> bool:
+        """Cheap and before anything about the session is answered."""
+        if self.states is not None and state not in self.states:
+            return False
+        if self.id_prefix is None or session_id.startswith(self.id_prefix):
+            return True
+        return spoken_id(session_id).startswith(self.id_prefix)
+
+    def admits(self, session: Session) -> bool:
+        """The rest, on the answered session."""
+        if self.pid is not None and self.pid not in session.pids:
+            return False
+        if self.under is None:
+            return True
+        inside = session.work_dir is not None and (session.work_dir + "/").startswith(self.under.rstrip("/") + "/")
+        return inside

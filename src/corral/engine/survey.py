@@ -1,0 +1,237 @@
+"""The survey: facts gathered, every claim judged, every session given its state, the selected ones answered."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from corral.engine.answer import Answerer
+from corral.engine.gather import Facts, HomeFacts, environment, gather
+from corral.engine.selection import Selection
+from corral.model.claim import BadClaim, Claim
+from corral.model.key import SessionKey
+from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity, Recognised
+from corral.model.record import SessionRecord
+from corral.model.session import AgentProcess, Degraded, Session, Survey
+from corral.model.verdict import ClaimVerdict, Liveness, SessionVerdict, State
+from corral.providers import Provider
+from corral.store.cache import Cache
+from corral.system import places
+from corral.system.config import read_config
+from corral.system.host import read_host_facts
+from corral.system.probe import probe
+from corral.system.processes import ProcessTable
+from corral.verdicts.attribution import Attribution, HookCover, attribute
+from corral.verdicts.journal import claims_of
+from corral.verdicts.liveness import decide_liveness, decide_superseded
+from corral.verdicts.state import decide_resting, decide_state
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One selected session, judged, with the home it lies in."""
+
+    key: SessionKey
+    record: SessionRecord | None
+    verdict: SessionVerdict
+    facts: HomeFacts
+
+
+def take_survey(selection: Selection, providers: Iterable[Provider] | None = None) -> Survey:
+    """Look at this machine now. Needs no daemon, runs no provider's program, changes nothing of theirs."""
+    config = read_config()
+    env = environment(config)
+    cache = Cache(places.cache_dir())
+    table = ProcessTable()
+    host = read_host_facts()
+    facts = gather(env, places.state_dir(), cache, table, providers)
+    judged = _judge_claims(facts, host, cache)
+    attribution = attribute(facts.recognised, _accounted(facts, judged), _hook_cover(facts))
+    counts: Counter[State] = Counter()
+    entries = list(_entries(facts, judged, attribution, selection, counts))
+    answerer = Answerer(env=env, table=table)
+    sessions = [
+        answerer.answer(entry.key, entry.record, entry.verdict, entry.facts.provider, entry.facts.home)
+        for entry in entries
+    ]
+    cache.close()
+    return Survey(
+        hostname=host.hostname,
+        taken_at=host.now,
+        sessions=tuple(session for session in sessions if selection.admits(session)),
+        counts=dict(counts),
+        unattributed=_listed(attribution.unattributed, facts, advise=True),
+        no_session_yet=_listed(attribution.no_session_yet, facts, advise=False),
+        homes=tuple(home.home for home in facts.homes),
+        degraded=(*facts.degraded, *_own_problems(config.problem, config.path, cache.problem)),
+        skipped=tuple(facts.skipped),
+    )
+
+
+def _judge_claims(facts: Facts, host: HostFacts, cache: Cache) -> list[ClaimVerdict]:
+    canonical = {os.path.realpath(home.home.path): home.home.path for home in facts.homes}
+    claims = [claim for home in facts.homes for claim in home.claims]
+    for journal in facts.journals:
+        home = canonical.get(os.path.realpath(journal.home), journal.home)
+        claims += claims_of(journal, home=home)
+    verdicts: list[ClaimVerdict] = []
+    pins: list[tuple[str, float, ProcessIdentity]] = []
+    for claim in claims:
+        exact = claim.start_ticks is not None
+        pin = None
+        if not exact and claim.written_at is not None:
+            pin = cache.find_pin(claim.path, claim.pid, claim.written_at)
+        verdict = decide_liveness(claim, _probe(claim), host, pin)
+        verdicts.append(verdict)
+        if not exact and pin is None and verdict.identity is not None and claim.written_at is not None:
+            pins.append((claim.path, claim.written_at, verdict.identity))
+    cache.keep_pins(pins)
+    return decide_superseded(verdicts)
+
+
+def _probe(claim: Claim) -> ProbeFacts | None:
+    return None if claim.ended_at is not None else probe(claim.pid, claim.written_at)
+
+
+def _accounted(facts: Facts, judged: Sequence[ClaimVerdict]) -> set[ProcessIdentity]:
+    """The processes that a verified claim names, or that reported to our journal."""
+    named = {verdict.identity for verdict in judged if verdict.liveness is Liveness.LIVE and verdict.identity}
+    return named | {journal.process for journal in facts.journals}
+
+
+def _hook_cover(facts: Facts) -> dict[tuple[str, str], HookCover]:
+    """Where our hooks are in a config that has not changed since: every later process has read them."""
+    cover: dict[tuple[str, str], HookCover] = {}
+    for home in facts.homes:
+        found = home.installation
+        if found is not None and found.present and not found.problems and found.config_ctime is not None:
+            since = max(found.installed_at, found.config_ctime)
+            cover[home.provider.name, home.home.path] = HookCover(since=since)
+    return cover
+
+
+class _Join:
+    """Claims by the session they name."""
+
+    def __init__(self, judged: Sequence[ClaimVerdict], bad: Iterable[BadClaim]) -> None:
+        self.by_id: Mapping[tuple[str, str, str], list[ClaimVerdict]] = defaultdict(list)
+        for verdict in judged:
+            claim = verdict.claim
+            self.by_id[claim.provider, claim.home, claim.session_id].append(verdict)
+        self.bad_by_id: Mapping[tuple[str, str, str], list[BadClaim]] = defaultdict(list)
+        for claim in bad:
+            if claim.session_id is not None:
+                self.bad_by_id[claim.provider, claim.home, claim.session_id].append(claim)
+
+
+def _entries(
+    facts: Facts,
+    judged: Sequence[ClaimVerdict],
+    attribution: Attribution,
+    selection: Selection,
+    counts: Counter[State],
+) -> Iterable[Entry]:
+    join = _Join(judged, (bad for home in facts.homes for bad in home.bad_claims))
+    for home in facts.homes:
+        name, path = home.provider.name, home.home.path
+        maybe_pids = attribution.maybe_serving(name, path)
+        claimed: dict[str, list[SessionRecord]] = defaultdict(list)
+        for record in home.records:
+            identity = (name, path, record.session_id)
+            if maybe_pids or identity in join.by_id or identity in join.bad_by_id:
+                claimed[record.session_id].append(record)
+                continue
+            state, reason = decide_resting(record)
+            counts[state] += 1
+            if selection.wants(state, record.session_id):
+                verdict = SessionVerdict(state=state, reason=reason)
+                yield Entry(key=record.key, record=record, verdict=verdict, facts=home)
+        ids = dict.fromkeys(claimed)
+        ids.update(dict.fromkeys(session_id for (p, h, session_id) in join.by_id if (p, h) == (name, path)))
+        for session_id in ids:
+            verdicts = join.by_id.get((name, path, session_id), [])
+            bad = join.bad_by_id.get((name, path, session_id), [])
+            for key, record, verdict in _decide_id(home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids):
+                counts[verdict.state] += 1
+                if selection.wants(verdict.state, session_id):
+                    yield Entry(key=key, record=record, verdict=verdict, facts=home)
+
+
+def _decide_id(
+    home: HomeFacts,
+    session_id: str,
+    records: Sequence[SessionRecord],
+    verdicts: Sequence[ClaimVerdict],
+    bad: Sequence[BadClaim],
+    maybe_pids: Sequence[int],
+) -> Iterable[tuple[SessionKey, SessionRecord | None, SessionVerdict]]:
+    """All sessions of one id in one home: usually one, several where ids repeat in scopes."""
+    scopes = {record.scope for record in records}
+    adrift = [verdict for verdict in verdicts if verdict.claim.scope is None]
+    if adrift and len(scopes) == 1:
+        only = next(iter(scopes))
+        verdicts = [*[verdict for verdict in verdicts if verdict.claim.scope is not None], *adrift]
+        placed = {id(verdict): only for verdict in adrift}
+        adrift = []
+    else:
+        placed = dict[int, str]()
+
+    def of_scope(scope: str) -> list[ClaimVerdict]:
+        return [verdict for verdict in verdicts if placed.get(id(verdict), verdict.claim.scope) == scope]
+
+    for record in records:
+        bad_here = [claim for claim in bad if claim.scope in (None, record.scope)]
+        yield record.key, record, decide_state(record, of_scope(record.scope), bad_here, maybe_pids, adrift)
+    homeless = {verdict.claim.scope for verdict in verdicts if id(verdict) not in placed} - scopes
+    for scope in homeless:
+        if scope is None and records:
+            continue  # shown as doubt on each of them
+        held = [verdict for verdict in verdicts if verdict.claim.scope == scope]
+        if all(verdict.liveness is Liveness.STALE for verdict in held):
+            continue  # nothing on disk, nobody there: it was deleted
+        key = SessionKey(home.provider.name, home.home.path, scope or "", session_id)
+        yield key, None, decide_state(None, held)
+
+
+def _listed(processes: Sequence[Recognised], facts: Facts, *, advise: bool) -> tuple[AgentProcess, ...]:
+    by_name = {home.provider.name: home.provider for home in facts.homes}
+    listed: list[AgentProcess] = []
+    for process in processes:
+        provider = by_name.get(process.provider)
+        advice = f"corral hooks install {process.provider}"
+        installed = any(
+            home.installation is not None and home.installation.present and process.home in (None, home.home.path)
+            for home in facts.homes
+            if home.provider is provider
+        )
+        if installed:
+            advice = f"restart pid {process.identity.pid}: it started before the hooks were installed"
+        listed.append(
+            AgentProcess(
+                provider=process.provider,
+                pid=process.identity.pid,
+                started_at=process.started_at,
+                home=process.home,
+                mode=process.mode,
+                terminal=process.terminal,
+                work_dir=process.work_dir,
+                advice=advice if advise else None,
+            )
+        )
+    return tuple(listed)
+
+
+def _own_problems(config_problem: str | None, config_path: str, cache_problem: str | None) -> list[Degraded]:
+    problems: list[Degraded] = []
+    if config_problem is not None:
+        problems.append(Degraded(provider="corral", step=f"read {config_path}", reason=config_problem))
+    if cache_problem is not None:
+        problems.append(Degraded(provider="corral", step="use the cache", reason=cache_problem))
+    return problems
+
+
+def sessions_of(pid: int, survey: Survey) -> list[Session]:
+    """The sessions of a survey that this process serves."""
+    return [session for session in survey.sessions if pid in session.pids]

@@ -1,0 +1,103 @@
+"""The answer: one session with its verdict and the way back into it, and a whole survey of them."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from corral.model.key import Home, SessionKey
+from corral.model.process import ProcessMode
+from corral.model.record import SessionRecord, Skipped
+from corral.model.restore import RestorePlan
+from corral.model.verdict import Activity, SessionVerdict, State
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """One session as corral answers it: what the provider wrote, what is true of it, how to get back in."""
+
+    key: SessionKey
+    verdict: SessionVerdict
+    restore: RestorePlan
+    record: SessionRecord | None
+    """None when a process claims a session of which nothing is on disk yet."""
+    pid_started_at: float | None = None
+    """When the serving process took the session, in epoch seconds; None when nobody serves it."""
+    work_dir: str | None = None
+    version: str | None = None
+    """Of the CLI that serves or last served it, as it reported."""
+    model: str | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def provider(self) -> str:
+        return self.key.provider
+
+    @property
+    def session_id(self) -> str:
+        return self.key.session_id
+
+    @property
+    def state(self) -> State:
+        return self.verdict.state
+
+    @property
+    def activity(self) -> Activity | None:
+        return self.verdict.activity
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The verified processes that serve it."""
+        return tuple(process.pid for process in self.verdict.processes)
+
+    @property
+    def pid(self) -> int | None:
+        """The process that took it last, or None when nobody serves it."""
+        return self.verdict.processes[-1].pid if self.verdict.processes else None
+
+    @property
+    def durable(self) -> bool:
+        return self.record is not None and self.record.durable
+
+    @property
+    def title(self) -> str | None:
+        return self.record.title if self.record else None
+
+    @property
+    def updated_at(self) -> float | None:
+        return self.record.updated_at if self.record else None
+
+
+class AgentProcess(Struct, frozen=True, kw_only=True):
+    """A running agent CLI without a known session: it reports to nobody, or it has no session yet."""
+
+    provider: str
+    pid: int
+    started_at: float
+    home: str | None
+    mode: ProcessMode
+    terminal: str | None
+    work_dir: str | None
+    advice: str | None
+    """The command that would make it known; None when there is nothing to do."""
+
+
+class Degraded(Struct, frozen=True, kw_only=True):
+    """A step of the survey that failed: nothing found and nothing readable are not the same."""
+
+    provider: str
+    step: str
+    reason: str
+
+
+class Survey(Struct, frozen=True, kw_only=True):
+    """Everything corral knows at one moment."""
+
+    hostname: str
+    taken_at: float
+    sessions: tuple[Session, ...]
+    counts: dict[State, int]
+    """Of all sessions, also those that were not selected."""
+    unattributed: tuple[AgentProcess, ...] = ()
+    no_session_yet: tuple[AgentProcess, ...] = ()
+    homes: tuple[Home, ...] = ()
+    degraded: tuple[Degraded, ...] = ()
+    skipped: tuple[Skipped, ...] = ()

@@ -1,0 +1,85 @@
+"""How to get back into one session: a pure decision from its verdict and what the disk says now."""
+
+from __future__ import annotations
+
+from corral.model.key import is_valid_id
+from corral.model.record import SessionRecord
+from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, ResumeFacts
+from corral.model.verdict import Liveness, SessionVerdict, State
+
+
+def plan_restore(
+    session_id: str,
+    record: SessionRecord | None,
+    verdict: SessionVerdict,
+    facts: ResumeFacts,
+    resume: Resume | None,
+    *,
+    title: str,
+    terminal: str | None = None,
+    anyway: bool = False,
+) -> RestorePlan:
+    """`resume` is what the provider would start, None when it has no proven way or no program is found.
+
+    `anyway` overrides `maybe_open` and nothing else. `title` is how people call the provider.
+    """
+    if not is_valid_id(session_id):
+        return _refuse(Refusal.IDENTITY_INVALID, "its id is not one that a provider gives")
+    if verdict.state is State.LIVE:
+        return Attach(pid=verdict.processes[-1].pid, terminal=terminal)
+    if verdict.state is State.ELSEWHERE:
+        return _refuse(Refusal.CLAIMED_ELSEWHERE, verdict.reason)
+    if not anyway and (doubt := _maybe_open(verdict)):
+        return doubt
+    if not facts.home_exists:
+        return _refuse(Refusal.HOME_MISSING, "its provider's home directory is gone")
+    if record is None or not facts.transcript_exists:
+        return _refuse(Refusal.TRANSCRIPT_MISSING, "its conversation is not on disk (any more)")
+    if not record.durable:
+        why = record.not_durable_reason or "its provider wrote nothing to resume"
+        return _refuse(Refusal.NOT_DURABLE, f"there is nothing to resume: {why}")
+    if record.work_dir is None:
+        return facts.guard or _refuse(Refusal.WORK_DIR_MISSING, "its provider does not say in which directory it ran")
+    if not facts.work_dir_exists:
+        return _refuse(
+            Refusal.WORK_DIR_MISSING,
+            f"its directory {record.work_dir} is gone",
+            f"bring {record.work_dir} back, then try again",
+        )
+    if facts.guard is not None:
+        return facts.guard
+    if facts.program is None:
+        return _refuse(
+            Refusal.PROVIDER_MISSING,
+            f"{title} is not installed, or not on PATH",
+            "install it, or name its program in the config: corral config path",
+        )
+    if facts.program.problem is not None:
+        return _refuse(Refusal.PROVIDER_UNSUPPORTED, f"{facts.program.path}: {facts.program.problem}")
+    return resume or _refuse(Refusal.RESTORE_UNSUPPORTED, f"no proven way to resume a session of {title} exists")
+
+
+def refuse_live(plan: Attach) -> Refused:
+    """What a resume is told about a session that is being served."""
+    where = f" on {plan.terminal}" if plan.terminal else ""
+    return _refuse(
+        Refusal.ALREADY_LIVE, f"pid {plan.pid} serves it{where}", f"go to that terminal, or quit pid {plan.pid} first"
+    )
+
+
+def _maybe_open(verdict: SessionVerdict) -> Refused | None:
+    pids = list(verdict.maybe_pids)
+    pids += [claim.claim.pid for claim in verdict.evidence if claim.liveness is Liveness.UNKNOWN]
+    if verdict.state is not State.UNKNOWN or not pids:
+        return None
+    named = ", ".join(str(pid) for pid in dict.fromkeys(pids))
+    return _refuse(
+        Refusal.MAYBE_OPEN,
+        f"it may be open in pid {named}: {verdict.reason}",
+        f"quit pid {named} and try again",
+        "resume it anyway with --anyway, if you know that it is not open there",
+    )
+
+
+def _refuse(reason: Refusal, message: str, *remedy: str) -> Refused:
+    return Refused(reason=reason, message=message, remedy=remedy)

@@ -1,0 +1,105 @@
+"""The state of one session, from its record on disk, its judged claims, and who else might be serving it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import assert_never
+
+from corral.model.claim import BadClaim
+from corral.model.process import ProcessIdentity
+from corral.model.record import SessionRecord, TurnState
+from corral.model.verdict import Activity, ClaimVerdict, Liveness, SessionVerdict, State
+
+
+def decide_state(
+    record: SessionRecord | None,
+    claims: Sequence[ClaimVerdict] = (),
+    bad: Sequence[BadClaim] = (),
+    maybe_pids: Sequence[int] = (),
+    unjoined: Sequence[ClaimVerdict] = (),
+) -> SessionVerdict:
+    """Precedence: live, elsewhere, unknown, orphaned, empty, idle.
+
+    `maybe_pids` are unattributed processes of this provider and home; `unjoined` are claims that could
+    be this session's or another's of the same id: both raise doubt, neither makes it live.
+    """
+    evidence = (*claims, *unjoined)
+    live = [claim for claim in claims if claim.liveness is Liveness.LIVE]
+    if live:
+        processes = _serving(live)
+        return SessionVerdict(
+            state=State.LIVE,
+            reason=live[-1].reason if len(processes) == 1 else f"{len(processes)} processes serve it at once",
+            activity=_activity(record, live),
+            processes=processes,
+            evidence=evidence,
+            bad_evidence=tuple(bad),
+        )
+    state, reason = _unserved(record, claims, maybe_pids, unjoined)
+    return SessionVerdict(
+        state=state,
+        reason=reason,
+        maybe_pids=tuple(maybe_pids),
+        evidence=evidence,
+        bad_evidence=tuple(bad),
+    )
+
+
+def _unserved(
+    record: SessionRecord | None,
+    claims: Sequence[ClaimVerdict],
+    maybe_pids: Sequence[int],
+    unjoined: Sequence[ClaimVerdict],
+) -> tuple[State, str]:
+    if away := next((claim for claim in claims if claim.elsewhere), None):
+        return State.ELSEWHERE, away.reason
+    if doubt := next((claim for claim in claims if claim.liveness is Liveness.UNKNOWN), None):
+        return State.UNKNOWN, doubt.reason
+    if open_one := next((claim for claim in unjoined if claim.liveness is not Liveness.STALE), None):
+        return State.UNKNOWN, f"pid {open_one.claim.pid} serves a session of this id, and more than one exists"
+    if maybe_pids:
+        return State.UNKNOWN, f"maybe open in pid {', '.join(map(str, maybe_pids))}, which reports to nobody"
+    return decide_resting(record)
+
+
+def decide_resting(record: SessionRecord | None) -> tuple[State, str]:
+    """The state of a session that nothing can be serving."""
+    if record is None:
+        return State.EMPTY, "nothing of it is on disk"
+    match record.turn:
+        case TurnState.OPEN | TurnState.IN_TOOL | TurnState.WAITING:
+            return State.ORPHANED, "its last turn never ended, and nothing serves it"
+        case TurnState.UNREADABLE if record.durable:
+            return State.UNKNOWN, "the end of its transcript can't be read, so its last turn may be unfinished"
+        case TurnState.NONE | TurnState.ENDED | TurnState.UNREADABLE:
+            if not record.durable:
+                return State.EMPTY, record.not_durable_reason or "its provider wrote nothing to resume"
+            return State.IDLE, "its last turn ended, and nothing serves it"
+        case _:
+            assert_never(record.turn)
+
+
+def _serving(live: Sequence[ClaimVerdict]) -> tuple[ProcessIdentity, ...]:
+    """Each process once, in the order in which they took the session."""
+    ordered = sorted(live, key=lambda verdict: verdict.claim.written_at or 0.0)
+    return tuple(dict.fromkeys(verdict.identity for verdict in ordered if verdict.identity is not None))
+
+
+def _activity(record: SessionRecord | None, live: Sequence[ClaimVerdict]) -> Activity | None:
+    """The provider's own word in a claim first, then what its transcript says; None where it does not say."""
+    for verdict in live:
+        if verdict.claim.activity in set(Activity):
+            return Activity(verdict.claim.activity)
+    if record is None:
+        return None
+    match record.turn:
+        case TurnState.OPEN:
+            return Activity.BUSY
+        case TurnState.WAITING:
+            return Activity.WAITING
+        case TurnState.ENDED | TurnState.NONE:
+            return Activity.READY
+        case TurnState.IN_TOOL | TurnState.UNREADABLE:
+            return None
+        case _:
+            assert_never(record.turn)
