@@ -1,0 +1,124 @@
+"""Drives kimi-cli 1.51.0 on a real terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.contract.driver import READY_SECONDS, Tui, run_without_terminal
+from tests.contract.homes import Home
+from tests.contract.model_calls import Call
+from tests.contract.model_server import ModelServer
+from tests.contract.processes import Proc
+from tests.contract.terminal import Terminal
+
+
+class KimiCli:
+    """kimi-cli with its home."""
+
+    name = "kimi-cli"
+
+    def __init__(self, home: Home, server: ModelServer) -> None:
+        self.home = home
+        self.server = server
+
+    def start(
+        self,
+        work_dir: Path | None = None,
+        *,
+        session_id: str | None = None,
+        resume: str | None = None,
+        args: Sequence[str] = (),
+    ) -> KimiCliTui:
+        where = work_dir or self.home.work_dir
+        argv = ["kimi", *_session_args(session_id, resume), *args]
+        return KimiCliTui(Terminal(argv, cwd=where, env=self.home.env), self.server, self.home)
+
+    def print_run(
+        self,
+        text: str,
+        *,
+        work_dir: Path | None = None,
+        session_id: str | None = None,
+        resume: str | None = None,
+        args: Sequence[str] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        argv = ["kimi", "--print", *_session_args(session_id, resume), *args, "-p", text]
+        return run_without_terminal(argv, cwd=work_dir or self.home.work_dir, home=self.home)
+
+    def session_ids_on_disk(self) -> set[str]:
+        return {path.parent.name for path in (self.home.data / "sessions").glob("*/*/context.jsonl")}
+
+
+class KimiCliTui(Tui):
+    """A running kimi-cli."""
+
+    def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
+        super().__init__(terminal, server)
+        self.home = home
+
+    def wait_ready(self) -> None:
+        self.terminal.wait_screen(
+            lambda screen: "── input ──" in screen and "context:" in screen, READY_SECONDS, what="the input box"
+        )
+
+    def input_text(self, screen: str) -> str:
+        _, box, below = screen.rpartition("── input ─")
+        if not box:
+            return "(no input box)"
+        lines = below.split("\n")[1:]
+        end = next((n for n, line in enumerate(lines) if line.startswith("────")), len(lines))
+        return "\n".join(lines[:end]).strip()
+
+    def is_idle_after(self, call: Call) -> bool:
+        wires = (self.home.data / "sessions").glob(f"*/{call.prompt_cache_key}/wire.jsonl")
+        return all(_last_turn_event(wire) == "TurnEnd" for wire in wires)
+
+    def is_mine(self, proc: Proc) -> bool:
+        return proc.comm == "Kimi Code"
+
+    def new_session(self) -> str:
+        since = self.terminal.mark()
+        self.type_line("/new")
+        return self._wait_banner(since)
+
+    def fork(self) -> str:
+        since = self.terminal.mark()
+        self.type_line("/fork")
+        return self._wait_banner(since)
+
+    def undo(self) -> str:
+        since = self.terminal.mark()
+        self.type_line("/undo")
+        self.terminal.wait_screen("Select a turn to undo")
+        self.terminal.send("\r")
+        session_id = self._wait_banner(since)
+        self.clear_input()
+        return session_id
+
+    def switch_to(self, session_id: str) -> None:
+        since = self.terminal.mark()
+        self.type_line("/sessions")
+        self.pick(session_id[:8])
+        if (now := self._wait_banner(since)) != session_id:
+            raise LookupError(f"the list led to {now} instead of {session_id}")
+
+    def _wait_banner(self, since: int) -> str:
+        # The welcome box is printed again whenever the process moves to another session.
+        session_id = self.wait_printed(r"Session: (\S+)", since)
+        self.wait_ready()
+        return session_id
+
+
+def _session_args(session_id: str | None, resume: str | None) -> list[str]:
+    # One flag for both: an id that is not on disk is created.
+    chosen = session_id or resume
+    return ["--session", chosen] if chosen else []
+
+
+def _last_turn_event(wire: Path) -> str:
+    kinds = [json.loads(line).get("message", {}).get("type") for line in wire.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    turns = [kind for kind in kinds if kind in ("TurnBegin", "TurnEnd")]
+    return turns[-1] if turns else ""

@@ -1,0 +1,134 @@
+"""Drives kimi-code 2.1.0 on a real terminal."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal
+from tests.contract.homes import Home
+from tests.contract.model_calls import Call
+from tests.contract.model_server import ModelServer
+from tests.contract.processes import Proc
+from tests.contract.terminal import Terminal
+
+_SESSION = r"(session_[0-9a-f-]{36})"
+
+
+class KimiCode:
+    """kimi-code with its home."""
+
+    name = "kimi-code"
+
+    def __init__(self, home: Home, server: ModelServer) -> None:
+        self.home = home
+        self.server = server
+
+    def start(
+        self,
+        work_dir: Path | None = None,
+        *,
+        session_id: str | None = None,
+        resume: str | None = None,
+        args: Sequence[str] = (),
+    ) -> KimiCodeTui:
+        argv = ["kimi", *_session_args(session_id, resume), *args]
+        terminal = Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env)
+        return KimiCodeTui(terminal, self.server, self.home)
+
+    def print_run(
+        self,
+        text: str,
+        *,
+        work_dir: Path | None = None,
+        session_id: str | None = None,
+        resume: str | None = None,
+        args: Sequence[str] = (),
+    ) -> subprocess.CompletedProcess[str]:
+        argv = ["kimi", *_session_args(session_id, resume), *args, "-p", text]
+        return run_without_terminal(argv, cwd=work_dir or self.home.work_dir, home=self.home)
+
+    def session_ids_on_disk(self) -> set[str]:
+        return {path.parent.name for path in (self.home.data / "sessions").glob("wd_*/*/state.json")}
+
+
+class KimiCodeTui(Tui):
+    """A running kimi-code."""
+
+    def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
+        super().__init__(terminal, server)
+        self.home = home
+
+    def wait_ready(self) -> None:
+        shown = self.terminal.wait_screen(
+            lambda screen: "❯ Trust this folder" in screen or _is_ready(screen), READY_SECONDS, what="dialog or input box"
+        )
+        if "❯ Trust this folder" in shown:
+            self.terminal.send("\r")
+            self.terminal.wait_screen(_is_ready, READY_SECONDS, what="the input box")
+
+    def input_text(self, screen: str) -> str:
+        lines = screen.split("\n")
+        starts = [number for number, line in enumerate(lines) if line.startswith(" │ >")]
+        if not starts:
+            return "(no input box)"
+        box = []
+        for line in lines[starts[-1] :]:
+            if not line.startswith(" │"):
+                break
+            box.append(line.strip(" │").removeprefix(">").strip())
+        return "\n".join(box).strip()
+
+    def is_idle_after(self, call: Call) -> bool:
+        wires = (self.home.data / "sessions").glob(f"*/{call.prompt_cache_key}/agents/main/wire.jsonl")
+        return all(_last_turn_event(wire) == "turn.ended" for wire in wires)
+
+    def is_mine(self, proc: Proc) -> bool:
+        return proc.comm == "kimi-code"
+
+    def new_session(self) -> str:
+        since = self.terminal.mark()
+        self.type_line("/new")
+        session_id = self.wait_printed(rf"Started a new session \({_SESSION}\)", since)
+        self.terminal.wait_screen(_is_ready, what="the input box")
+        return session_id
+
+    def fork(self) -> str:
+        since = self.terminal.mark()
+        self.type_line("/fork")
+        return self.wait_printed(rf"Session forked \({_SESSION}\)", since)
+
+    def undo(self) -> str:
+        self.type_line("/undo")
+        shown = self.terminal.wait_screen("Select messages to undo")
+        self.terminal.send("\r")
+        self.clear_input()
+        banners = [line for line in shown.split("\n") if "Session:" in line]
+        return banners[-1].strip(" │").split()[-1] if banners else ""
+
+    def switch_to(self, session_id: str) -> None:
+        since = self.terminal.mark()
+        self.type_line("/sessions")
+        self.pick(session_id)
+        now = self.wait_printed(rf"Resumed session \({_SESSION}\)", since)
+        if now != session_id:
+            raise LookupError(f"the list led to {now} instead of {session_id}")
+        self.terminal.wait_screen(_is_ready, what="the input box")
+
+
+def _is_ready(screen: str) -> bool:
+    return "\n │ >" in screen and "context:" in screen
+
+
+def _session_args(session_id: str | None, resume: str | None) -> list[str]:
+    if session_id:
+        raise Unsupported("kimi-code does not let the caller choose an id; resume one that it made")
+    return ["-r", resume] if resume else []
+
+
+def _last_turn_event(wire: Path) -> str:
+    whole = [line for line in wire.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    turns = [kind for line in whole if (kind := json.loads(line).get("type")) in ("turn.prompt", "turn.ended")]
+    return turns[-1] if turns else ""

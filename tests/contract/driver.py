@@ -1,0 +1,212 @@
+"""What every driver of a CLI can do, and the typing and waiting that all of them share."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from tests.contract.homes import Home
+from tests.contract.model_calls import Call, Kind
+from tests.contract.model_server import ModelServer
+from tests.contract.processes import Proc, descendants
+from tests.contract.terminal import Terminal
+
+READY_SECONDS = 60.0
+TURN_SECONDS = 60.0
+PRINT_SECONDS = 90.0
+
+
+class Driver(Protocol):
+    """One CLI with its home: starts it on a terminal or without one, and knows where its sessions lie."""
+
+    name: str
+    home: Home
+
+    def start(
+        self,
+        work_dir: Path | None = None,
+        *,
+        session_id: str | None = None,
+        resume: str | None = None,
+        args: Sequence[str] = (),
+    ) -> Tui: ...
+
+    def print_run(
+        self,
+        text: str,
+        *,
+        work_dir: Path | None = None,
+        session_id: str | None = None,
+        resume: str | None = None,
+        args: Sequence[str] = (),
+    ) -> subprocess.CompletedProcess[str]: ...
+
+    def session_ids_on_disk(self) -> set[str]: ...
+
+
+class Unsupported(Exception):
+    """The CLI has no such feature; the message says what it has instead."""
+
+
+class Tui:
+    """A CLI that runs on a terminal of ours. Use as a context manager: nothing of it is left at the end."""
+
+    def __init__(self, terminal: Terminal, server: ModelServer) -> None:
+        self.terminal = terminal
+        self.server = server
+
+    def __enter__(self) -> Tui:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.terminal.end()
+
+    # What each CLI does in its own way.
+
+    @abstractmethod
+    def wait_ready(self) -> None:
+        """Waits until it takes input, answering its first questions (trust this folder?)."""
+
+    @abstractmethod
+    def input_text(self, screen: str) -> str:
+        """What stands in the input line; "" if it is empty or shows a placeholder."""
+
+    @abstractmethod
+    def is_idle_after(self, call: Call) -> bool:
+        """Whether the turn that `call` belongs to has ended, by the CLI's own account."""
+
+    @abstractmethod
+    def is_mine(self, proc: Proc) -> bool:
+        """Whether this process is one of the CLI's own levels, not something it started."""
+
+    @abstractmethod
+    def new_session(self) -> str:
+        """Starts a new session in the same process, and returns its id."""
+
+    @abstractmethod
+    def fork(self) -> str:
+        """Forks the session, and returns the id of the fork. Which of the two is then served depends on the CLI."""
+
+    @abstractmethod
+    def undo(self) -> str:
+        """Takes back the last turn, and returns the id of the session that is served then."""
+
+    @abstractmethod
+    def switch_to(self, session_id: str) -> None:
+        """Goes to another session of this work directory, in the same process."""
+
+    # What is the same for all.
+
+    def serving_pid(self) -> int:
+        """The process that holds the conversation: the last of the CLI's own levels below the terminal."""
+        levels = [proc for proc in descendants(self.terminal.pid) if proc.pid == self.terminal.pid]
+        for level in levels:
+            below = (proc for proc in descendants(level.pid) if proc.ppid == level.pid and self.is_mine(proc))
+            levels.extend(sorted(below, key=lambda proc: proc.start_ticks)[:1])
+        if not levels:
+            raise ProcessLookupError(f"pid {self.terminal.pid} is gone")
+        return levels[-1].pid
+
+    def prompt(self, text: str, *, timeout: float = TURN_SECONDS) -> Call:
+        """Sends a prompt and waits for the end of its turn. Returns the call that gave the final answer."""
+        first = self.prompt_no_wait(text)
+        return self.wait_answer(first, timeout=timeout)
+
+    def prompt_no_wait(self, text: str) -> Call:
+        """Sends a prompt and waits only until the model was asked. Returns that call."""
+        before = len(self.server.requests)
+        self.type_line(text)
+        return self.server.wait_for(
+            lambda call: call.number > before and call.kind is Kind.TURN and call.prompt == text, TURN_SECONDS
+        )
+
+    def wait_answer(self, first: Call, *, timeout: float = TURN_SECONDS) -> Call:
+        """Waits for the end of the turn that began with this call. Returns the call that gave the final answer."""
+        last = self.server.wait_for(
+            lambda call: call.number >= first.number and call.kind is Kind.TURN and call.done and bool(call.answer),
+            timeout,
+        )
+        self.terminal.wait_screen(f"ANSWER {last.number} saw", timeout)
+        self.wait_until(lambda: self.is_idle_after(last), "the end of the turn", timeout)
+        return last
+
+    def quit(self) -> int:
+        """Leaves by the CLI's own command, and returns its exit code."""
+        self.type_line("/quit")
+        return self.terminal.wait_exit()
+
+    def type_line(self, text: str) -> None:
+        """Types a line, waits until the input shows it, then presses Enter.
+
+        Text and Enter in one write would be taken for a paste by some of them.
+        """
+        self.terminal.wait_screen(lambda screen: not self.input_text(screen), what="an empty input line")
+        self.terminal.send(text)
+        self.terminal.wait_screen(
+            lambda screen: squeezed(text) in squeezed(self.input_text(screen)), what=f"{text!r} in the input line"
+        )
+        self.terminal.send("\r")
+
+    def clear_input(self) -> None:
+        """Deletes what stands in the input line, such as the prompt that an undo puts there."""
+        self.terminal.wait_screen(lambda screen: bool(self.input_text(screen)), 10, what="text in the input line")
+        self.terminal.send("\x7f" * len(self.input_text(self.terminal.screen())))
+        self.terminal.wait_screen(lambda screen: not self.input_text(screen), what="an empty input line")
+
+    def pick(self, wanted: str) -> None:
+        """In a list with two-line entries, moves the marker to the entry whose second line has this text; Enter."""
+        seen: list[str] = []
+        for _ in range(100):
+            chosen = self.terminal.wait_screen(lambda screen: _chosen(screen) not in (*seen[-1:], ""), what="a list")
+            if wanted in _chosen(chosen):
+                self.terminal.send("\r")
+                return
+            seen.append(_chosen(chosen))
+            self.terminal.send("\x1b[B")
+        raise LookupError(f"{wanted} is not in the list: {seen}")
+
+    def wait_printed(self, pattern: str, since: int, timeout: float = 30) -> str:
+        """Waits until something that matches was printed since the mark, and returns the group of the last match."""
+        found: list[str] = []
+
+        def look() -> bool:
+            found[:] = re.findall(pattern, self.terminal.text_since(since))
+            return bool(found)
+
+        self.wait_until(look, f"/{pattern}/ printed", timeout)
+        return found[-1]
+
+    def wait_until(self, predicate: Callable[[], bool], what: str, timeout: float = 30) -> None:
+        """Waits for something that is not on the screen; shows the screen if it does not come."""
+        self.terminal.wait_screen(lambda _: predicate(), timeout, what=what)
+
+
+def _chosen(screen: str) -> str:
+    lines = screen.split("\n")
+    marked = [number for number, line in enumerate(lines) if "❯" in line]
+    return "\n".join(lines[marked[-1] : marked[-1] + 2]) if marked else ""
+
+
+def squeezed(text: str) -> str:
+    """The text without blanks and frames, so that a wrapped line compares equal."""
+    return re.sub(r"[\s│]+", "", text)
+
+
+def run_without_terminal(
+    argv: Sequence[str], *, cwd: Path, home: Home, timeout: float = PRINT_SECONDS
+) -> subprocess.CompletedProcess[str]:
+    """Runs a CLI to its end with no terminal and nothing on stdin."""
+    return subprocess.run(
+        list(argv),
+        cwd=cwd,
+        env=dict(home.env),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        check=False,
+    )

@@ -1,0 +1,130 @@
+"""A temporary home for each CLI: its configuration points at the fake model server, and nothing personal is in it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.contract.agents import Agents
+from tests.contract.model_server import CONTEXT_TOKENS, MODEL, OTHER_MODEL, ModelServer
+
+ALIAS, OTHER_ALIAS = "fake", "other"  # the names of the two models in the Kimis' configuration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Home:
+    """A HOME, the data root of one CLI in it, a work directory, and the environment to start that CLI with."""
+
+    root: Path
+    data: Path
+    work_dir: Path
+    env: Mapping[str, str] = field(repr=False)
+
+    def another_work_dir(self, name: str) -> Path:
+        """A new directory to work in, beside the first."""
+        place = self.root / "work" / name
+        place.mkdir(parents=True)
+        return place
+
+
+@contextmanager
+def temporary_root() -> Iterator[Path]:
+    """A directory with a short path, since Qwen binds a socket beneath it; removed at the end."""
+    root = Path(os.path.realpath(tempfile.mkdtemp(prefix="corral-")))
+    try:
+        yield root
+    finally:
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def make_kimi_cli_home(root: Path, agents: Agents, server: ModelServer, *, approve: bool = True) -> Home:
+    """A home for kimi-cli. With `approve` every tool runs unasked."""
+    data = root / ".kimi"
+    data.mkdir()
+    top = f'default_model = "{ALIAS}"\ndefault_yolo = {str(approve).lower()}\ntelemetry = false\n'
+    (data / "config.toml").write_text(top + _kimi_models(server))
+    switches = {"KIMI_CLI_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
+    return _home(root, data, {"kimi": agents.kimi_cli}, agents, server, switches)
+
+
+def make_kimi_code_home(root: Path, agents: Agents, server: ModelServer, *, approve: bool = True) -> Home:
+    """A home for kimi-code. With `approve` every tool runs unasked."""
+    data = root / ".kimi-code"
+    data.mkdir()
+    mode = "auto" if approve else "manual"
+    top = f'default_model = "{ALIAS}"\ndefault_permission_mode = "{mode}"\ntelemetry = false\n'
+    (data / "config.toml").write_text(top + _kimi_models(server))
+    switches = {"KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
+    return _home(root, data, {"kimi": agents.kimi_code}, agents, server, switches)
+
+
+def make_qwen_code_home(
+    root: Path, agents: Agents, server: ModelServer, *, approve: bool = True, usage_statistics: bool = False
+) -> Home:
+    """A home for qwen-code. With `usage_statistics` it keeps its token-usage file (and would report to its maker)."""
+    data = root / ".qwen"
+    data.mkdir()
+    settings: dict[str, Any] = {
+        "security": {"auth": {"selectedType": "openai"}, "folderTrust": {"enabled": False}},
+        "model": {"name": MODEL},
+        "general": {"enableAutoUpdate": False, "showSessionRecap": False},
+        "privacy": {"usageStatisticsEnabled": usage_statistics},
+        "telemetry": {"enabled": False},
+        "tools": {"approvalMode": "yolo" if approve else "default"},
+        "ui": {"enableFollowupSuggestions": False, "hideTips": True, "theme": "Default"},
+        "memory": {"enableManagedAutoMemory": False, "enableManagedAutoDream": False},
+    }
+    (data / "settings.json").write_text(json.dumps(settings, indent=2))
+    switches = {
+        "OPENAI_API_KEY": "fake",
+        "OPENAI_BASE_URL": server.base_url,
+        "OPENAI_MODEL": MODEL,
+        "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
+    }
+    return _home(root, data, {"qwen": agents.qwen_code}, agents, server, switches)
+
+
+def _kimi_models(server: ModelServer) -> str:
+    models = "".join(
+        f'[models.{alias}]\nprovider = "test"\nmodel = "{model}"\nmax_context_size = {CONTEXT_TOKENS}\n'
+        for alias, model in ((ALIAS, MODEL), (OTHER_ALIAS, OTHER_MODEL))
+    )
+    return f'[providers.test]\ntype = "kimi"\nbase_url = "{server.base_url}"\napi_key = "fake"\n{models}'
+
+
+def _home(
+    root: Path, data: Path, commands: Mapping[str, Path], agents: Agents, server: ModelServer, switches: Mapping[str, str]
+) -> Home:
+    bin_dir, temp, work_dir = root / "bin", root / "tmp", root / "work" / "app"
+    for place in (bin_dir, temp, work_dir):
+        place.mkdir(parents=True)
+    for name, program in commands.items():
+        (bin_dir / name).symlink_to(program)
+    proxy = f"http://127.0.0.1:{server.port}"  # what is meant for any other host ends at our server, which notes it
+    env = {
+        "HOME": str(root),
+        "PATH": f"{bin_dir}:{agents.node_bin}:/usr/local/bin:/usr/bin:/bin",
+        "TMPDIR": str(temp),
+        "USER": "dev",
+        "LOGNAME": "dev",
+        "SHELL": "/bin/bash",
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "HTTP_PROXY": proxy,
+        "HTTPS_PROXY": proxy,
+        "http_proxy": proxy,
+        "https_proxy": proxy,
+        "NO_PROXY": "127.0.0.1,localhost",
+        "no_proxy": "127.0.0.1,localhost",
+        "NODE_USE_ENV_PROXY": "1",
+        **switches,
+    }
+    return Home(root=root, data=data, work_dir=work_dir, env=env)

@@ -1,0 +1,112 @@
+"""What the fake model server keeps of each call: who asked what, what kind of call it was, and what it was billed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+SUBTASK = "SUBTASK"  # starts the prompt of every sub-agent that the server asks for, so that its calls are known
+
+
+class Kind(StrEnum):
+    """What a call was for, as far as its text tells."""
+
+    TURN = "turn"
+    SUBAGENT = "subagent"
+    COMPACTION = "compaction"
+    TITLE = "title"
+    SIDE = "side"  # a side question, a suggestion, a classifier, a memory extractor: not part of the conversation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Billed:
+    """Tokens as the server reported them. `cached` is part of `prompt`, `reasoning` is part of `output`. Totals add."""
+
+    prompt: int = 0
+    cached: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+    def __add__(self, other: Billed) -> Billed:
+        return Billed(
+            prompt=self.prompt + other.prompt,
+            cached=self.cached + other.cached,
+            output=self.output + other.output,
+            reasoning=self.reasoning + other.reasoning,
+        )
+
+
+@dataclass(slots=True, kw_only=True)
+class Call:
+    """One request to the model. `billed` is None until the usage was sent: a killed call never reports any."""
+
+    number: int
+    kind: Kind
+    model: str
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[str]
+    prompt: str  # the text that steered the answer: the last thing the user (or the CLI for him) said
+    prompt_cache_key: str | None
+    headers: Mapping[str, str]
+    completion_id: str
+    stream: bool
+    answer: str = ""
+    billed: Billed | None = None
+    done: bool = False
+    killed: bool = False  # the client went away in mid-answer
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def total(calls: Iterable[Call]) -> Billed:
+    """The sum of what these calls were billed."""
+    return sum((call.billed for call in calls if call.billed is not None), Billed())
+
+
+# Phrases of the CLIs' own prompts: kimi-cli 1.51.0, kimi-code 2.1.0, qwen-code 0.24.4, read on 2026-11-15.
+_PHRASES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
+    (Kind.COMPACTION, re.compile(r"task to compact this conversation|Create a handoff summary for the|summarizes internal chat history|create a detailed summary of the conversation", re.I)),
+    (Kind.TITLE, re.compile(r"(session|conversation|concise|short|descriptive) title|title for (this|the|a) ", re.I)),
+    (Kind.SIDE, re.compile(r"side question|suggest(ion)? .{0,40}(next|type)|memory extract|classif(y|ier)", re.I)),
+)
+
+
+def tell_kind(messages: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Kind:
+    """What a call is for. A call that offers tools and matches nothing is a turn."""
+    last = "\n".join(texts(messages[-1])) if messages else ""
+    users = [text for message in messages if message.get("role") == "user" for text in texts(message)]
+    for kind, phrase in _PHRASES[:1]:
+        if phrase.search(last):
+            return kind
+    if any(text.lstrip().startswith(SUBTASK) or f"\n{SUBTASK} " in text for text in users):
+        return Kind.SUBAGENT
+    if tools:
+        return Kind.TURN
+    instructions = last + "\n" + "\n".join(text for message in messages[:1] for text in texts(message))
+    for kind, phrase in _PHRASES:
+        if phrase.search(instructions):
+            return kind
+    return Kind.SIDE
+
+
+def texts(message: Mapping[str, Any]) -> list[str]:
+    """The text parts of one message, whichever of the two shapes it has."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return [content]
+    if not isinstance(content, list):
+        return []
+    return [part["text"] for part in content if isinstance(part, dict) and isinstance(part.get("text"), str)]
+
+
+def steering_text(messages: Sequence[Mapping[str, Any]]) -> str:
+    """What the user said last, or "" if a tool result came after it. Reminders that the CLIs add are left out."""
+    said: list[str] = []
+    for message in reversed(messages):
+        if message.get("role") != "user":
+            break
+        said = texts(message) + said
+    plain = [text.strip() for text in said if text.strip() and not text.lstrip().startswith("<")]
+    return plain[-1] if plain else ""

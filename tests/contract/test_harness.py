@@ -1,0 +1,76 @@
+"""The harness itself: each real CLI starts on a terminal, answers, and leaves a session and no process behind."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+from tests.contract.agents import TOMBSTONE_NOTICE, write_tombstone
+from tests.contract.driver import Driver
+from tests.contract.model_calls import Kind, total
+from tests.contract.model_server import ModelServer
+from tests.contract.processes import is_running, read_proc
+
+
+def test_a_prompt_reaches_the_model_and_leaves_a_session(driver: Driver, model_server: ModelServer) -> None:
+    with driver.start() as agent:
+        agent.wait_ready()
+        answer = agent.prompt("hello from the harness")
+        serving = read_proc(agent.serving_pid())
+        assert agent.quit() == 0
+    assert [call.prompt for call in model_server.requests if call.kind is Kind.TURN] == ["hello from the harness"]
+    assert answer.billed == model_server.totals()[Kind.TURN]
+    assert len(driver.session_ids_on_disk()) == 1
+    assert serving is not None and not is_running(serving)
+
+
+def test_a_tool_call_runs_below_the_serving_process(driver: Driver, model_server: ModelServer) -> None:
+    with driver.start() as agent:
+        agent.wait_ready()
+        answer = agent.prompt("RUN:echo parent=$PPID")
+        result = next(str(m["content"]) for m in reversed(answer.messages) if m["role"] == "tool")
+        assert f"parent={agent.serving_pid()}" in result
+        agent.quit()
+
+
+def test_a_run_without_terminal_answers_on_stdout(driver: Driver, model_server: ModelServer) -> None:
+    done = driver.print_run("hello without a terminal")
+    assert done.returncode == 0, done.stderr
+    assert "ANSWER 1 saw" in done.stdout
+
+
+def test_a_terminal_that_ends_leaves_no_process(driver: Driver, model_server: ModelServer) -> None:
+    with driver.start() as agent:
+        agent.wait_ready()
+        call = agent.prompt_no_wait("SLOW60 please")
+        serving = read_proc(agent.serving_pid())
+    assert serving is not None and not is_running(serving)
+    assert model_server.wait_for(lambda c: c.number == call.number and c.done).killed
+
+
+def test_a_new_session_has_another_id_in_the_same_process(driver: Driver, model_server: ModelServer) -> None:
+    with driver.start() as agent:
+        agent.wait_ready()
+        agent.prompt("one")
+        first = driver.session_ids_on_disk()
+        serving = agent.serving_pid()
+        second = agent.new_session()
+        agent.prompt("two")
+        assert agent.serving_pid() == serving
+        assert driver.session_ids_on_disk() - first == {second}
+        agent.switch_to(*first)
+        assert len(agent.prompt("three").messages) > len(model_server.requests[0].messages)
+        assert driver.session_ids_on_disk() == {*first, second}
+        agent.quit()
+
+
+def test_totals_add(driver: Driver, model_server: ModelServer) -> None:
+    driver.print_run("AGENT:look around")
+    totals = model_server.totals()
+    assert totals[Kind.SUBAGENT].output > 0
+    assert totals[Kind.TURN] + totals[Kind.SUBAGENT] == total(model_server.requests)
+
+
+def test_the_tombstone_says_so_and_succeeds(tmp_path: Path) -> None:
+    done = subprocess.run([write_tombstone(tmp_path), "--session", "x"], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == TOMBSTONE_NOTICE
