@@ -120,19 +120,26 @@ class Tui:
         """Sends a prompt and waits only until the model was asked. Returns that call."""
         before = len(self.server.requests)
         self.type_line(text)
-        return self.server.wait_for(
+        return self.wait_call(
             lambda call: call.number > before and call.kind is Kind.TURN and call.prompt == text, TURN_SECONDS
         )
 
     def wait_answer(self, first: Call, *, timeout: float = TURN_SECONDS) -> Call:
         """Waits for the end of the turn that began with this call. Returns the call that gave the final answer."""
-        last = self.server.wait_for(
+        last = self.wait_call(
             lambda call: call.number >= first.number and call.kind is Kind.TURN and call.done and bool(call.answer),
             timeout,
         )
         self.terminal.wait_screen(f"ANSWER {last.number} saw", timeout)
         self.wait_until(lambda: self.is_idle_after(last), "the end of the turn", timeout)
         return last
+
+    def wait_call(self, predicate: Callable[[Call], bool], timeout: float) -> Call:
+        """Waits for a call to the model; if it does not come, shows the screen too."""
+        try:
+            return self.server.wait_for(predicate, timeout)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}\nthe screen shows:\n{self.terminal.screen()}") from None
 
     def quit(self) -> int:
         """Leaves by the CLI's own command, and returns its exit code."""
@@ -149,7 +156,16 @@ class Tui:
         self.terminal.wait_screen(
             lambda screen: squeezed(text) in squeezed(self.input_text(screen)), what=f"{text!r} in the input line"
         )
-        self.terminal.send("\r")
+        for _ in range(5):
+            self.terminal.send("\r")
+            try:
+                self.terminal.wait_screen(
+                    lambda screen: squeezed(text) not in squeezed(self.input_text(screen)), 3, what="the line taken"
+                )
+            except TimeoutError:  # kimi-code 2.1 takes an Enter that comes soon after typing for a part of a paste
+                continue
+            return
+        self.terminal.wait_screen(lambda _: False, 0, what=f"{text!r} to be taken after Enter")
 
     def clear_input(self) -> None:
         """Deletes what stands in the input line, such as the prompt that an undo puts there."""
