@@ -10,6 +10,8 @@ class Unreadable(NamedTuple):
     """Why a file could not be read as what it should be. A value, not an exception."""
 
     reason: str
+    code: str = "unreadable"
+    """For machines: `not-a-regular-file`, `too-large`, `invalid:path` or `io:<errno name>`."""
 
 
 class FileBytes(NamedTuple):
@@ -19,23 +21,40 @@ class FileBytes(NamedTuple):
     stat: os.stat_result
 
 
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0) | getattr(os, "O_CLOEXEC", 0)
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_NOFOLLOW", 0)
+    | getattr(os, "O_NONBLOCK", 0)
+    | getattr(os, "O_NOCTTY", 0)
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_BINARY", 0)
+)
 _NOT_REGULAR = {errno.ELOOP, errno.ENXIO, errno.ENODEV, errno.EISDIR}
 
 
+def errno_code(error: OSError) -> str:
+    """The machine's word for an OS error: `io:ENOSPC`."""
+    return f"io:{errno.errorcode.get(error.errno or 0, str(error.errno))}"
+
+
 def open_regular(path: str, dir_fd: int | None = None) -> int | Unreadable:
-    """A descriptor of a regular file, or why not. FIFOs, devices, links, directories and sockets are refused."""
+    """A descriptor of a regular file, or why not. FIFOs, devices, links, directories, sockets are refused."""
     try:
         fd = os.open(path, _FLAGS, dir_fd=dir_fd)
     except OSError as error:
         if error.errno in _NOT_REGULAR:
-            return Unreadable("not a regular file")
-        return Unreadable(f"io:{errno.errorcode.get(error.errno or 0, str(error.errno))}")
+            return Unreadable("not a regular file", "not-a-regular-file")
+        return Unreadable(errno_code(error), errno_code(error))
     except ValueError:
-        return Unreadable("invalid path")
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        return Unreadable("not a regular file")
+        return Unreadable("invalid path", "invalid:path")
+    try:
+        is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
+    except OSError as error:
+        close_quietly(fd)
+        return Unreadable(errno_code(error), errno_code(error))
+    if not is_regular:
+        close_quietly(fd)
+        return Unreadable("not a regular file", "not-a-regular-file")
     return fd
 
 
@@ -52,9 +71,17 @@ def read_regular(path: str, limit: int, dir_fd: int | None = None) -> FileBytes 
             parts.append(part)
             left -= len(part)
     except OSError as error:
-        return Unreadable(f"io:{errno.errorcode.get(error.errno or 0, str(error.errno))}")
+        return Unreadable(errno_code(error), errno_code(error))
     finally:
-        os.close(fd)
+        close_quietly(fd)
     if left <= 0:
-        return Unreadable(f"larger than {limit} bytes")
+        return Unreadable(f"larger than {limit} bytes", "too-large")
     return FileBytes(b"".join(parts), status)
+
+
+def close_quietly(fd: int) -> None:
+    """Close a descriptor that was only read from: what close has to say is of no use to anyone."""
+    try:
+        os.close(fd)
+    except OSError:
+        pass

@@ -1,0 +1,112 @@
+"""Processes on Linux, by /proc: boot id, PID namespace and start ticks."""
+
+import os
+import time
+from typing import NamedTuple
+
+from corral.sidecar import processes
+from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.processes import Look
+
+# Inodes that the kernel gives to the first namespaces of a boot (include/linux/proc_ns.h).
+INITIAL_PID_NS = 4026531836
+INITIAL_UTS_NS = 4026531838
+_KERNEL_THREAD = 0x00200000
+
+
+class Stat(NamedTuple):
+    """The three fields of /proc/PID/stat that tell processes apart."""
+
+    state: str
+    flags: int
+    start_ticks: int
+
+
+def parse_stat(line: bytes) -> Stat | None:
+    """None for bytes that are no stat line. comm may contain anything, so fields count after the LAST `)`."""
+    close = line.rfind(b")")
+    fields = line[close + 1 :].split()
+    if close < 0 or len(fields) < 20:
+        return None
+    try:
+        return Stat(fields[0].decode("ascii"), int(fields[6]), int(fields[19]))
+    except ValueError:
+        return None
+
+
+class LinuxPlatform:
+    """Reads below `proc`, so that a test can show it another machine."""
+
+    def __init__(self, proc: str = "/proc") -> None:
+        self._proc = proc
+
+    def boot_id(self) -> str:
+        return self._read("sys/kernel/random/boot_id").decode("ascii", "replace").strip()
+
+    def booted_at(self) -> float | None:
+        # Through CLOCK_BOOTTIME: `btime` in /proc/stat is whole seconds and leans to one side.
+        return time.time() - time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def hostname(self) -> str:
+        return processes.hostname()
+
+    def look(self, pid: int) -> Look:
+        stat = parse_stat(self._read(f"{pid}/stat"))
+        if stat is None:
+            return Look(processes.GONE if processes.is_free(pid) else processes.HIDDEN)
+        status = self._status(pid)
+        if status.get(b"Tgid", [b"%d" % pid]) != [b"%d" % pid]:
+            return Look(processes.THREAD)
+        pid_ns = self.namespace("pid", str(pid))
+        if pid_ns is None and len(status.get(b"NSpid", [])) == 1:
+            pid_ns = self.namespace("pid")  # another user's process: its one PID says that it is in ours
+        work_dir = self._link(f"{pid}/cwd")
+        again = parse_stat(self._read(f"{pid}/stat"))
+        if again is None or again.start_ticks != stat.start_ticks:
+            return Look(processes.GONE)  # it ended while we looked
+        if again.state in ("Z", "X", "x"):
+            return Look(processes.ZOMBIE)
+        state = processes.KERNEL if stat.flags & _KERNEL_THREAD else processes.RUNNING
+        started_at = (self.booted_at() or 0.0) + stat.start_ticks / os.sysconf("SC_CLK_TCK")
+        boot_id = self.boot_id()
+        identity = None
+        if pid_ns is not None and boot_id:
+            identity = ProcessIdentity(boot_id, pid_ns, pid, stat.start_ticks)
+        return Look(state, identity, started_at, work_dir)
+
+    def namespace(self, kind: str, pid: str = "self") -> int | None:
+        """The inode of a process's namespace, or None when it may not be read."""
+        try:
+            return os.stat(f"{self._proc}/{pid}/ns/{kind}").st_ino  # noqa: PTH116 - pathlib is slow to import
+        except OSError:
+            return None
+
+    def has_inner(self, pid: int) -> bool:
+        """True when some process in a child namespace is called `pid` there, or when that can't be told."""
+        try:
+            names = os.listdir(self._proc)
+        except OSError:
+            return True
+        for name in names:
+            if name.isdigit():
+                inner = self._status(int(name)).get(b"NSpid", [])
+                if len(inner) > 1 and inner[-1] == b"%d" % pid:
+                    return True
+        return False
+
+    def _status(self, pid: int) -> dict[bytes, list[bytes]]:
+        lines = (line.partition(b":") for line in self._read(f"{pid}/status").splitlines())
+        return {name: value.split() for name, _, value in lines}
+
+    def _read(self, name: str) -> bytes:
+        try:
+            with open(f"{self._proc}/{name}", "rb", buffering=0) as file:
+                return file.read()
+        except OSError:
+            return b""
+
+    def _link(self, name: str) -> str | None:
+        try:
+            return os.readlink(f"{self._proc}/{name}")  # noqa: PTH115
+        except OSError:
+            return None

@@ -1,0 +1,228 @@
+"""The record that runtime.json holds: its fields, its bytes, and the strict way back from bytes."""
+
+import json
+import math
+import re
+from typing import NamedTuple, cast
+
+from corral.sidecar.identity import ProcessIdentity
+
+SCHEMA_VERSION = 1
+MAX_BYTES = 64 * 1024
+MAX_PID = 4_194_304
+MAX_WORK_DIR = 32_767
+MAX_HOSTNAME = 255
+MAX_VERSION = 256
+MAX_WORD = 1 << 64
+
+# Searched with fullmatch: `$` would let a trailing newline through.
+_ID = re.compile(r"(?!-)(?!\.{1,2}\Z)[A-Za-z0-9._-]{1,128}")
+_CLI = re.compile(r"[a-z][a-z0-9_-]{0,63}")
+_BOOT_ID = re.compile(r"[A-Za-z0-9-]{1,64}")
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_VERSION_SUFFIX = "_version"
+
+
+class Refusal(NamedTuple):
+    """Why something was not read, written or cleared. `code` is for machines, `reason` is a sentence."""
+
+    code: str
+    reason: str
+
+
+class RuntimeRecord(NamedTuple):
+    """Process `pid` on `hostname` served `session_id` at `started_at`. None: the writer did not say."""
+
+    pid: int
+    session_id: str
+    work_dir: str
+    """For people to read; nothing is matched by it."""
+    hostname: str
+    started_at: float
+    """Epoch seconds of the writing, not of the process start: the writer was alive then."""
+    cli: str | None = None
+    """The `<cli>` of the field `<cli>_version`."""
+    version: str | None = None
+    provider: str | None = None
+    boot_id: str | None = None
+    start_ticks: int | None = None
+    pid_ns: int | None = None
+
+    @property
+    def identity(self) -> ProcessIdentity | None:
+        """The process identity that the writer gave, or None for a record that has only the v1 fields."""
+        if self.start_ticks is None or self.pid_ns is None:
+            return None
+        return ProcessIdentity(self.boot_id or "", self.pid_ns, self.pid, self.start_ticks)
+
+
+def is_valid_id(session_id: str) -> bool:
+    """Ids are keys, not paths: a closed alphabet, no leading dash, never `.` or `..`."""
+    return _ID.fullmatch(session_id) is not None
+
+
+def is_valid_cli(name: str) -> bool:
+    """A name that can stand before `_version`: lower case, digits, `-` and `_`, and not the schema's own."""
+    return _CLI.fullmatch(name) is not None and name != "schema"
+
+
+def encode(record: RuntimeRecord) -> bytes:
+    """The bytes of runtime.json. Fields that are None are left out."""
+    fields: dict[str, object] = {
+        "schema_version": SCHEMA_VERSION,
+        "pid": record.pid,
+        "session_id": record.session_id,
+        "work_dir": record.work_dir,
+        "hostname": record.hostname,
+        "started_at": record.started_at,
+    }
+    if record.cli is not None:
+        fields[record.cli.replace("-", "_") + _VERSION_SUFFIX] = record.version
+    additions = {
+        "provider": record.provider,
+        "boot_id": record.boot_id,
+        "start_ticks": record.start_ticks,
+        "pid_ns": record.pid_ns,
+    }
+    fields.update({name: value for name, value in additions.items() if value is not None})
+    return (json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+
+
+def parse(data: bytes) -> RuntimeRecord | Refusal:
+    """The record in these bytes, or a named refusal. Nothing is coerced and nothing is raised."""
+    if len(data) > MAX_BYTES:
+        return Refusal("too-large", f"The record is larger than {MAX_BYTES} bytes.")
+    fields = _decode(data)
+    if isinstance(fields, Refusal):
+        return fields
+    try:
+        return _validate(fields)
+    except _InvalidFieldError as problem:
+        return Refusal(f"invalid:{problem.field}", f"The field {problem.field} {problem.fault}.")
+
+
+class _MalformedError(ValueError):
+    """The bytes are no JSON that we accept."""
+
+
+class _InvalidFieldError(Exception):
+    def __init__(self, field: str, fault: str) -> None:
+        super().__init__(field, fault)
+        self.field = field
+        self.fault = fault
+
+
+def _decode(data: bytes) -> dict[str, object] | Refusal:
+    try:
+        # json.loads(bytes) would guess UTF-16 and UTF-32 and skip a BOM: decode here, as plain UTF-8.
+        text = data.decode("utf-8")
+        value = cast(object, json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse))
+    except UnicodeDecodeError as error:
+        return Refusal("malformed", f"The record is not UTF-8: {error.reason} at byte {error.start}.")
+    except RecursionError:
+        return Refusal("malformed", "The record is nested too deeply.")
+    except json.JSONDecodeError as error:
+        return Refusal("malformed", f"The record is not JSON: {error.msg} at character {error.pos}.")
+    except ValueError as error:
+        return Refusal("malformed", f"The record is not acceptable JSON: {error}.")
+    if not isinstance(value, dict):
+        return Refusal("malformed", "The record is not a JSON object.")
+    return cast(dict[str, object], value)
+
+
+def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise _MalformedError("a key appears twice in one object")
+    return fields
+
+
+def _refuse(constant: str) -> object:
+    raise _MalformedError(f"{constant} is not a JSON number")
+
+
+def _validate(fields: dict[str, object]) -> RuntimeRecord | Refusal:
+    if "schema_version" not in fields:
+        raise _InvalidFieldError("schema_version", "is missing")
+    version = fields["schema_version"]
+    if type(version) is not int or version != SCHEMA_VERSION:
+        return Refusal("unsupported", f"The schema_version is not the integer {SCHEMA_VERSION}.")
+    pid = _whole(fields, "pid", 1, MAX_PID + 1)
+    session_id = _text(fields, "session_id", 128)
+    if not is_valid_id(session_id):
+        raise _InvalidFieldError("session_id", "is not a valid session id")
+    cli, cli_version = _cli_version(fields)
+    return RuntimeRecord(
+        pid=pid,
+        session_id=session_id,
+        work_dir=_text(fields, "work_dir", MAX_WORK_DIR),
+        hostname=_text(fields, "hostname", MAX_HOSTNAME),
+        started_at=_seconds(fields, "started_at"),
+        cli=cli,
+        version=cli_version,
+        provider=_pattern(fields, "provider", _ID),
+        boot_id=_pattern(fields, "boot_id", _BOOT_ID),
+        start_ticks=_whole(fields, "start_ticks", 0, MAX_WORD) if "start_ticks" in fields else None,
+        pid_ns=_whole(fields, "pid_ns", 0, MAX_WORD) if "pid_ns" in fields else None,
+    )
+
+
+def _required(fields: dict[str, object], name: str) -> object:
+    if name not in fields:
+        raise _InvalidFieldError(name, "is missing")
+    return fields[name]
+
+
+def _whole(fields: dict[str, object], name: str, low: int, end: int) -> int:
+    value = _required(fields, name)
+    if type(value) is not int:  # not isinstance: True is an int to Python
+        raise _InvalidFieldError(name, "is not an integer")
+    if not low <= value < end:
+        raise _InvalidFieldError(name, f"is not between {low} and {end - 1}")
+    return value
+
+
+def _seconds(fields: dict[str, object], name: str) -> float:
+    value = _required(fields, name)
+    if type(value) is not int and type(value) is not float:
+        raise _InvalidFieldError(name, "is not a number")
+    try:
+        seconds = float(value)
+    except OverflowError:
+        seconds = math.inf
+    if not math.isfinite(seconds):
+        raise _InvalidFieldError(name, "is not finite")
+    return seconds
+
+
+def _text(fields: dict[str, object], name: str, limit: int) -> str:
+    value = _required(fields, name)
+    if type(value) is not str:
+        raise _InvalidFieldError(name, "is not a string")
+    if not value or len(value) > limit:
+        raise _InvalidFieldError(name, f"is not between 1 and {limit} characters long")
+    if "\0" in value:
+        raise _InvalidFieldError(name, "contains a NUL character")
+    if _SURROGATE.search(value):
+        raise _InvalidFieldError(name, "is not valid Unicode text")
+    return value
+
+
+def _pattern(fields: dict[str, object], name: str, pattern: re.Pattern[str]) -> str | None:
+    if name not in fields:
+        return None
+    value = _text(fields, name, 128)
+    if pattern.fullmatch(value) is None:
+        raise _InvalidFieldError(name, "has characters that it may not have")
+    return value
+
+
+def _cli_version(fields: dict[str, object]) -> tuple[str | None, str | None]:
+    """The first `<cli>_version` that holds a text. Others are unknown fields, hence accepted as they are."""
+    for name, value in fields.items():
+        cli = name.removesuffix(_VERSION_SUFFIX)
+        if cli == name or not is_valid_cli(cli) or type(value) is not str:
+            continue
+        if len(value) <= MAX_VERSION and "\0" not in value and not _SURROGATE.search(value):
+            return cli, value
+    return None, None

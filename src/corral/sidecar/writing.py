@@ -1,0 +1,150 @@
+"""Writing and clearing a runtime.json, with a choice for each call: raise the problem, or return it."""
+
+import os
+import time
+from typing import Literal, overload
+
+from corral.sidecar import processes
+from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.record import Refusal, RuntimeRecord, is_valid_cli
+from corral.sidecar.session_file import NAME, Holder, find_holder, put, refuse_error, take_away
+
+
+class SidecarError(Exception):
+    """A runtime.json was not written or cleared; `refusal` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(f"{refusal.reason} [{refusal.code}]")
+        self.refusal = refusal
+
+
+@overload
+def write(
+    session_dir: str | os.PathLike[str],
+    *,
+    session_id: str,
+    work_dir: str,
+    cli: str,
+    version: str,
+    provider: str | None = None,
+    process: ProcessIdentity | int | None = None,
+    best_effort: Literal[False] = False,
+) -> RuntimeRecord: ...
+@overload
+def write(
+    session_dir: str | os.PathLike[str],
+    *,
+    session_id: str,
+    work_dir: str,
+    cli: str,
+    version: str,
+    provider: str | None = None,
+    process: ProcessIdentity | int | None = None,
+    best_effort: bool,
+) -> RuntimeRecord | Refusal: ...
+def write(
+    session_dir: str | os.PathLike[str],
+    *,
+    session_id: str,
+    work_dir: str,
+    cli: str,
+    version: str,
+    provider: str | None = None,
+    process: ProcessIdentity | int | None = None,
+    best_effort: bool = False,
+) -> RuntimeRecord | Refusal:
+    """Write `<session_dir>/runtime.json`: this process, or `process`, serves the session from now on.
+
+    The file of another process that is alive, or not proven dead, is left alone (`held:…`). The session
+    directory must exist. `cli` names the program: `kimi-cli` gives the field `kimi_cli_version`. Undecodable
+    bytes in `work_dir` become U+FFFD. With `best_effort`, every problem is returned as a Refusal; without, it
+    is raised as SidecarError.
+    """
+    directory = os.fspath(session_dir)
+    result = _write(directory, session_id, work_dir, cli, version, provider, process)
+    if isinstance(result, Refusal) and not best_effort:
+        raise SidecarError(result)
+    return result
+
+
+@overload
+def clear(
+    path: str | os.PathLike[str],
+    *,
+    process: ProcessIdentity | int | None = None,
+    best_effort: Literal[False] = False,
+) -> None: ...
+@overload
+def clear(
+    path: str | os.PathLike[str], *, process: ProcessIdentity | int | None = None, best_effort: bool
+) -> Refusal | None: ...
+def clear(
+    path: str | os.PathLike[str],
+    *,
+    process: ProcessIdentity | int | None = None,
+    best_effort: bool = False,
+) -> Refusal | None:
+    """Remove a runtime.json (or the one in a session directory) that names this process, or `process`.
+
+    Anybody else's file stays: `not-ours`, or the reader's own refusal. A file that is gone already is no
+    problem. With `best_effort`, a problem is returned; without, it is raised as SidecarError.
+    """
+    file = os.fspath(path)
+    if os.path.isdir(file):  # noqa: PTH112 - pathlib is too slow to import here
+        file = os.path.join(file, NAME)
+    refusal = _clear(file, process)
+    if refusal is not None and not best_effort:
+        raise SidecarError(refusal)
+    return refusal
+
+
+def _write(
+    session_dir: str,
+    session_id: str,
+    work_dir: str,
+    cli: str,
+    version: str,
+    provider: str | None,
+    process: ProcessIdentity | int | None,
+) -> RuntimeRecord | Refusal:
+    if not is_valid_cli(cli):
+        return Refusal("invalid:cli", "The name of the CLI must be lower-case letters, digits, '-' and '_'.")
+    holder = find_holder(process)
+    if isinstance(holder, Refusal):
+        return holder
+    identity = holder.identity
+    record = RuntimeRecord(
+        pid=holder.pid,
+        session_id=session_id,
+        work_dir=os.fsencode(work_dir).decode("utf-8", "replace"),
+        hostname=processes.hostname(),
+        started_at=time.time(),
+        cli=cli.replace("-", "_"),
+        version=version,
+        provider=provider,
+        boot_id=(identity.boot_id or None) if identity else None,
+        start_ticks=identity.start_ticks if identity else None,
+        pid_ns=identity.pid_ns if identity else None,
+    )
+    try:
+        return put(session_dir, record, holder) or record
+    except OSError as error:
+        return refuse_error(error, session_dir)
+    except ValueError:
+        return Refusal("invalid:path", f"{session_dir!r} is no path.")
+
+
+def _clear(path: str, process: ProcessIdentity | int | None) -> Refusal | None:
+    holder = find_holder(process)
+    if isinstance(holder, Refusal):
+        holder = Holder(
+            process if isinstance(process, int) else os.getpid(), None
+        )  # it is gone: see take_away
+    try:
+        return take_away(path, holder)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        return refuse_error(error, path)
+    except ValueError:
+        return Refusal("invalid:path", f"{path!r} is no path.")
