@@ -1,0 +1,27 @@
+"""Kimi CLI, the Python one (`kimi-cli`, up to 1.51): the list of decisions, each in a file of its own."""
+
+from __future__ import annotations
+
+from corral.providers import Capabilities
+from corral.providers.kimi_cli import claims, places, processes, programs, restore, sessions
+
+name = places.NAME
+capabilities = Capabilities(
+    title="Kimi CLI",
+    program="kimi",
+    picks_id=True,
+    identified_by=("hooks", "runtime.json"),
+    restore="resume",
+    proven_versions=("1.51.0",),
+    home_variable=places.HOME_VARIABLE,
+    needs_hooks=True,
+)
+
+homes = places.homes
+list_sessions = sessions.list_sessions
+list_claims = claims.list_claims
+recognise = processes.recognise
+find_program = programs.find_program
+transcript = restore.transcript
+read_guard = restore.read_guard
+plan_resume = restore.plan_resume

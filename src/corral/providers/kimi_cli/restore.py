@@ -1,0 +1,90 @@
+"""The way back into a kimi-cli session, and the check without which a resume destroys its history."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from corral.model.key import Home
+from corral.model.record import SessionRecord
+from corral.model.restore import Program, Refusal, Refused, Resume
+from corral.providers.kimi_cli.places import HOME_VARIABLE
+from corral.providers.kimi_cli.registry import LOCAL, WorkDir, read_registry
+
+
+def transcript(record: SessionRecord) -> str:
+    """The file that holds the history which a resume gives back to the model."""
+    if record.path.endswith(".jsonl"):
+        return record.path
+    inside = Path(record.path, "context.jsonl")
+    beside = Path(f"{record.path}.jsonl")
+    return str(beside if not inside.exists() and beside.is_file() else inside)
+
+
+def read_guard(record: SessionRecord) -> Refused | None:
+    """Why kimi-cli must not be asked to resume this now.
+
+    kimi 1.51 takes a session it can't find for a new one: it deletes context.jsonl, starts empty and exits 0.
+    It finds a session only if kimi.json lists exactly the directory and context.jsonl is there (2026-11).
+    """
+    registry = read_registry(record.home)
+    if registry.problem is not None:
+        return Refused(
+            reason=Refusal.WORK_DIR_UNREGISTERED,
+            message=f"{registry.problem}, and kimi-cli does not start with such a file",
+            remedy=(f"repair or move away {record.home}/kimi.json",),
+        )
+    if not Path(transcript(record)).is_file():
+        return Refused(
+            reason=Refusal.TRANSCRIPT_MISSING,
+            message="context.jsonl is missing: kimi-cli would start this session with an empty history",
+            remedy=(f"put the file back as {record.path}/context.jsonl",),
+        )
+    listed = registry.by_bucket.get(record.scope)
+    if listed is not None and listed.kaos != LOCAL:
+        return Refused(
+            reason=Refusal.RESTORE_UNSUPPORTED,
+            message=f"its directory {listed.path} is on another machine ({listed.kaos})",
+        )
+    if record.work_dir is None:
+        return Refused(
+            reason=Refusal.WORK_DIR_UNREGISTERED,
+            message="kimi.json does not list its directory, and the session does not name it",
+            remedy=(
+                f"find the directory whose path has the md5 {record.scope}",
+                f"in it: {_start_once(record.home, '.')}",
+                "leave with /quit, then resume again",
+            ),
+        )
+    if WorkDir(record.work_dir, LOCAL).bucket != record.scope:
+        return Refused(
+            reason=Refusal.WORK_DIR_UNREGISTERED,
+            message=f"kimi-cli filed it under another directory than {record.work_dir}, perhaps a link",
+            remedy=("start kimi with -w and the directory as spelled then, leave with /quit, resume again",),
+        )
+    if listed is None:
+        return Refused(
+            reason=Refusal.WORK_DIR_UNREGISTERED,
+            message=f"kimi.json does not list {record.work_dir}: kimi-cli would delete the session's history",
+            remedy=(
+                _start_once(record.home, record.work_dir),
+                "leave with /quit",
+                f"corral resume {record.session_id}",
+            ),
+        )
+    return None
+
+
+def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume:
+    """`-w` names the directory exactly as kimi.json does; the caller has made sure that it is known."""
+    work_dir = record.work_dir or ""
+    return Resume(
+        argv=(program.path, "-w", work_dir, "--session", record.session_id),
+        cwd=work_dir,
+        env={} if home.is_default else {HOME_VARIABLE: home.path},
+    )
+
+
+def _start_once(home: str, work_dir: str) -> str:
+    prefix = "" if Path(home).name == ".kimi" else f"{HOME_VARIABLE}={shlex.quote(home)} "
+    return f"{prefix}kimi -w {shlex.quote(work_dir)}"

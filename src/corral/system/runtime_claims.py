@@ -1,0 +1,50 @@
+"""A session directory's runtime.json as a claim. It is evidence only if it names the session it lies in."""
+
+from __future__ import annotations
+
+from corral import sidecar
+from corral.model.claim import BadClaim, Claim, ClaimKind
+from corral.model.key import SessionKey
+from corral.system.filesystems import is_on_network
+
+
+def read_runtime_claim(path: str, key: SessionKey) -> Claim | BadClaim:
+    """What the runtime.json at `path`, which lies in the directory of session `key`, says."""
+    file = sidecar.read_file(path)
+    record = file.record
+    if isinstance(record, sidecar.Refusal):
+        return _bad(path, key, record.reason)
+    if record.session_id != key.session_id:
+        return _bad(path, key, f"it names session {record.session_id}, not the one it lies in")
+    if record.provider is not None and record.provider != key.provider:
+        return _bad(path, key, f"it was written for {record.provider}")
+    return Claim(
+        kind=ClaimKind.RUNTIME,
+        provider=key.provider,
+        home=key.home,
+        scope=key.scope,
+        session_id=key.session_id,
+        path=path,
+        pid=record.pid,
+        written_at=record.started_at,
+        hostname=record.hostname,
+        boot_id=record.boot_id,
+        pid_ns=record.pid_ns,
+        start_ticks=record.start_ticks,
+        owner_uid=file.stat.st_uid if file.stat else None,
+        on_network_fs=is_on_network(key.home),
+        work_dir=record.work_dir,
+        version=record.version,
+    )
+
+
+def _bad(path: str, key: SessionKey, reason: str) -> BadClaim:
+    return BadClaim(
+        kind=ClaimKind.RUNTIME,
+        provider=key.provider,
+        home=key.home,
+        path=path,
+        reason=reason,
+        session_id=key.session_id,
+        scope=key.scope,
+    )
