@@ -26,7 +26,7 @@ class JournalEvent(Struct, frozen=True, kw_only=True):
     boottime: float
     """Seconds of CLOCK_BOOTTIME; events are in its order, which no clock step can change."""
     source: str | None = None
-    """Of a start, in the provider's word: startup, resume, clear … Ours: "heartbeat", for a start we missed."""
+    """Of a start, in the provider's word: startup, resume, clear … Ours: "heartbeat", for one we missed."""
     reason: str | None = None
     """Of an end, in the provider's word. Ours: "replaced", where the provider does not report the end."""
     work_dir: str | None = None

@@ -10,7 +10,8 @@ from corral.verdicts.open_sessions import current_positions
 def current_sessions(journal: Journal) -> tuple[JournalEvent, ...]:
     """The starts of the sessions that the process serves, oldest first.
 
-    That is the newest open one, or all open ones if it serves many. Empty when the process has left every session, or began none.
+    That is the newest open one, or all open ones if it serves many.
+    Empty when the process has left every session, or began none.
     """
     return tuple(journal.events[position] for position in _current(journal))
 
