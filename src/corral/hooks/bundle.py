@@ -1,4 +1,4 @@
-"""Packs the hook program into one file that needs nothing but a Python: standard library only, same bytes each time."""
+"""Packs the hook program into one file that needs nothing but a Python."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def list_sources() -> dict[str, bytes]:
 
 
 def build_program() -> bytes:
-    """The archive. It carries compiled code for this Python beside the sources, which any other one falls back to."""
+    """The archive: compiled code for this Python, and the sources, which any other Python falls back to."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
         for name, source in list_sources().items():
