@@ -1,0 +1,153 @@
+"""Which running processes are Qwen Code, and which of them belong to one run."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from corral.model.process import ProcessMode, Recognised
+from corral.providers.qwen_code.homes import NAME, find_home
+from corral.system.processes import Process, ProcessTable
+from corral.system.programs import find_npm_package
+
+PACKAGE = "@qwen-code/qwen-code"
+
+# Node names its main thread, and so the process, "MainThread" since version 24 (seen 2026-11).
+_INTERPRETERS = frozenset({"node", "nodejs", "MainThread"})
+_NODE_OPTIONS_WITH_VALUE = frozenset(
+    {"-r", "--require", "--import", "--loader", "--experimental-loader", "-C"}
+)
+_NO_SCRIPT = frozenset({"-e", "--eval", "-p", "--print", "-pe"})
+_ENTRIES = frozenset({"qwen", "cli-entry.js"})
+_CLI = "cli.js"
+
+_NOT_AGENTS = frozenset(
+    {"auth", "board", "extensions", "extension", "hooks", "mcp", "review", "sandbox", "sessions", "update"}
+)
+_SERVERS = frozenset({"serve", "channel"})
+_INFORMS = frozenset({"--version", "-v", "--help", "-h", "--list-extensions", "-l"})
+_OPTIONS_WITH_VALUE = frozenset(
+    {
+        "-m", "--model", "--fallback-model", "-i", "--prompt-interactive", "-o", "--output-format",
+        "--input-format", "-r", "--resume", "--session-id", "--approval-mode", "--auth-type", "-e", "--extensions", "--channel",
+        "--include-directories", "--add-dir", "--allowed-tools", "--system-prompt", "--append-system-prompt",
+    }
+)  # fmt: skip
+
+
+class _Invocation(Struct, frozen=True):
+    """A command line of Qwen: which file Node runs, and the words after it."""
+
+    script: str
+    is_cli: bool
+    """The bundled CLI itself, not the wrapper that starts it."""
+    words: tuple[str, ...]
+
+
+def recognise(process: Process, table: ProcessTable) -> Recognised | None:
+    """A process of a Qwen agent of ours, or None. All levels of one run are given, with the same `group`.
+
+    qwen 0.24.4 (2026-11): the wrapper (`bin/qwen`) starts `cli.js`, which for the terminal UI and ACP starts
+    itself once more; with `-p` it replaces itself. The last level, the youngest, serves. `serve` is the wrapper
+    itself, with an ACP child. A `qwen` that a tool runs begins with the wrapper again: that is its own run,
+    also where it is a direct child of the process that runs the tool.
+    """
+    invocation = _find_invocation(process)
+    if invocation is None or process.uid != os.getuid():
+        return None
+    mode = _tell_mode(invocation.words, process.terminal is not None)
+    if mode is None or process.identity is None:
+        return None
+    installed = find_npm_package(os.path.realpath(invocation.script))
+    if installed is not None and installed.product != PACKAGE:
+        return None
+    return Recognised(
+        provider=NAME,
+        identity=process.identity,
+        started_at=process.started_at,
+        home=_find_home(process),
+        mode=mode,
+        group=_find_top(process, invocation, table).pid,
+        terminal=process.terminal,
+        version=installed.version if installed else None,
+        work_dir=process.cwd,
+    )
+
+
+def _find_invocation(process: Process) -> _Invocation | None:
+    if process.comm not in _INTERPRETERS or process.state == "Z":
+        return None
+    words = process.arguments[1:]
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        if words[position] in _NO_SCRIPT:
+            return None
+        position += 2 if words[position] in _NODE_OPTIONS_WITH_VALUE else 1
+    if position >= len(words):
+        return None
+    script, rest = words[position], words[position + 1 :]
+    name = script.rpartition("/")[2]
+    if name == _CLI and f"/{PACKAGE}/" in script:
+        return _Invocation(script, True, rest)
+    # 0.15.10: the command is a link to cli.js, and both levels keep the command's name.
+    if name in _ENTRIES and (name == "qwen" or f"/{PACKAGE}/" in script):
+        return _Invocation(script, False, rest)
+    return None
+
+
+def _find_top(process: Process, invocation: _Invocation, table: ProcessTable) -> Process:
+    """The first process of the run. If its wrapper was killed, the run's top is what is left of it."""
+    for parent in table.ancestors(process):
+        above = _find_invocation(parent)
+        if above is None or not _same_run(invocation, above):
+            break
+        process, invocation = parent, above
+    return process
+
+
+def _same_run(below: _Invocation, above: _Invocation) -> bool:
+    """Whether a child is a further level of its parent's run, not a `qwen` that the parent's tool started."""
+    if below.is_cli and not above.is_cli:
+        return True  # only the wrapper, or the daemon that it became, starts cli.js
+    return below.is_cli == above.is_cli and below.words == above.words
+
+
+def _tell_mode(words: Sequence[str], has_terminal: bool) -> ProcessMode | None:
+    """How this Qwen was started, or None when it is not an agent (`qwen mcp`, `qwen sessions ps`, …)."""
+    options = (
+        [word.partition("=")[0] for word in words[: words.index("--")] if word]
+        if "--" in words
+        else [word.partition("=")[0] for word in words if word]
+    )
+    command = _find_command(words)
+    if command in _SERVERS or "--acp" in options or "--experimental-acp" in options:
+        return ProcessMode.SERVER
+    if command in _NOT_AGENTS or any(word in _INFORMS for word in options):
+        return None
+    if any(word in ("-p", "--prompt") for word in options) or "stream-json" in words:
+        return ProcessMode.HEADLESS
+    # Without a terminal it reads its prompt from a pipe or the command line, answers and ends.
+    return ProcessMode.INTERACTIVE if has_terminal else ProcessMode.HEADLESS
+
+
+def _find_command(words: Sequence[str]) -> str | None:
+    """The first word that is neither an option nor an option's value."""
+    position = 0
+    while position < len(words):
+        word = words[position]
+        if word in ("-p", "--prompt"):
+            return None
+        if not word.startswith("-"):
+            return word
+        position += 2 if word in _OPTIONS_WITH_VALUE else 1
+    return None
+
+
+def _find_home(process: Process) -> str | None:
+    environ = process.environ
+    home_dir = environ.get("HOME")
+    if not environ or (not home_dir and not environ.get("QWEN_HOME")):
+        return None
+    return find_home(environ, home_dir or "", process.cwd)[0]
