@@ -114,7 +114,7 @@ class _Registered(Struct):
     schemaVersion: int
     pid: Annotated[int, Meta(ge=1, le=4_194_304)]
     procStart: str
-    pidNs: Annotated[int, Meta(ge=1, lt=1 << 63)]
+    pidNs: Annotated[int, Meta(ge=1, lt=1 << 62)]
     sessionId: str
     cwd: str
     startedAt: Annotated[float, Meta(ge=0, lt=1e15)]

@@ -27,12 +27,15 @@ _NOT_AGENTS = frozenset(
     {"auth", "board", "extensions", "extension", "hooks", "mcp", "review", "sandbox", "sessions", "update"}
 )
 _SERVERS = frozenset({"serve", "channel"})
+_ACP = frozenset({"--acp", "--experimental-acp"})
+_PROMPTS = frozenset({"-p", "--prompt"})
 _INFORMS = frozenset({"--version", "-v", "--help", "-h", "--list-extensions", "-l"})
 _OPTIONS_WITH_VALUE = frozenset(
     {
         "-m", "--model", "--fallback-model", "-i", "--prompt-interactive", "-o", "--output-format",
-        "--input-format", "-r", "--resume", "--session-id", "--approval-mode", "--auth-type", "-e", "--extensions", "--channel",
-        "--include-directories", "--add-dir", "--allowed-tools", "--system-prompt", "--append-system-prompt",
+        "--input-format", "-r", "--resume", "--session-id", "--approval-mode", "--auth-type", "-e",
+        "--extensions", "--channel", "--include-directories", "--add-dir", "--allowed-tools",
+        "--system-prompt", "--append-system-prompt",
     }
 )  # fmt: skip
 
@@ -50,9 +53,9 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
     """A process of a Qwen agent of ours, or None. All levels of one run are given, with the same `group`.
 
     qwen 0.24.4 (2026-11): the wrapper (`bin/qwen`) starts `cli.js`, which for the terminal UI and ACP starts
-    itself once more; with `-p` it replaces itself. The last level, the youngest, serves. `serve` is the wrapper
-    itself, with an ACP child. A `qwen` that a tool runs begins with the wrapper again: that is its own run,
-    also where it is a direct child of the process that runs the tool.
+    itself once more; with `-p` it replaces itself. The last level, the youngest, serves. `serve` is the
+    wrapper itself, with an ACP child. A `qwen` that a tool runs begins with the wrapper again: that is its
+    own run, also where it is a direct child of the process that runs the tool.
     """
     invocation = _find_invocation(process)
     if invocation is None or process.uid != os.getuid():
@@ -116,17 +119,14 @@ def _same_run(below: _Invocation, above: _Invocation) -> bool:
 
 def _tell_mode(words: Sequence[str], has_terminal: bool) -> ProcessMode | None:
     """How this Qwen was started, or None when it is not an agent (`qwen mcp`, `qwen sessions ps`, …)."""
-    options = (
-        [word.partition("=")[0] for word in words[: words.index("--")] if word]
-        if "--" in words
-        else [word.partition("=")[0] for word in words if word]
-    )
+    end = words.index("--") if "--" in words else len(words)
+    options = {word.partition("=")[0] for word in words[:end]}
     command = _find_command(words)
-    if command in _SERVERS or "--acp" in options or "--experimental-acp" in options:
+    if command in _SERVERS or options & _ACP:
         return ProcessMode.SERVER
-    if command in _NOT_AGENTS or any(word in _INFORMS for word in options):
+    if command in _NOT_AGENTS or options & _INFORMS:
         return None
-    if any(word in ("-p", "--prompt") for word in options) or "stream-json" in words:
+    if options & _PROMPTS or "stream-json" in words:
         return ProcessMode.HEADLESS
     # Without a terminal it reads its prompt from a pipe or the command line, answers and ends.
     return ProcessMode.INTERACTIVE if has_terminal else ProcessMode.HEADLESS
@@ -137,7 +137,7 @@ def _find_command(words: Sequence[str]) -> str | None:
     position = 0
     while position < len(words):
         word = words[position]
-        if word in ("-p", "--prompt"):
+        if word in _PROMPTS:
             return None
         if not word.startswith("-"):
             return word

@@ -88,7 +88,7 @@ def _check_chain(record: SessionRecord) -> Refused | None:
         )
         return Refused(
             reason=Refusal.TRANSCRIPT_MISSING,
-            message=f"a record of {record.path} is destroyed, and {found}: Qwen would drop the rest, silently",
+            message=f"a record of {record.path} is destroyed, and {found}: Qwen would drop the rest unsaid",
             remedy=("restore the transcript from a backup", by_hand),
         )
     return None

@@ -17,6 +17,7 @@ from corral.system.transcripts import Unreadable
 
 DAMAGED = "some lines are unreadable: a resume may lose what stands before them"
 FOREIGN_ID = "its records name another session than its file does"
+TWO_WRITERS = "two processes wrote to it at once: a resume follows the branch that was written last"
 TOOL_OR_APPROVAL = "a tool runs or waits for approval: Qwen's transcript does not tell which"
 
 Entries = dict[str, os.DirEntry[str]]
@@ -103,6 +104,8 @@ def _to_record(
         notes = (*notes, DAMAGED)
     if facts.session_id is not None and facts.session_id.lower() != session_id.lower():
         notes = (*notes, FOREIGN_ID)
+    if facts.branched:
+        notes = (*notes, TWO_WRITERS)
     if facts.calls_tool:
         notes = (*notes, TOOL_OR_APPROVAL)
     why_not = None

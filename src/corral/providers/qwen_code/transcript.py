@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -20,6 +21,7 @@ HEAD_BUDGET = 16 << 20
 _TITLE_WINDOW = 64 << 10
 """Qwen itself looks for a custom title this far from either end, and repeats the title near the end."""
 _HEAD_LINES = 200
+_SLASH_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(\s|\Z)")
 _CHAIN_BUDGET = 256 << 20
 
 
@@ -44,6 +46,8 @@ class TranscriptFacts(Struct, frozen=True, kw_only=True):
     """The tail is a tool call without result."""
     damaged: bool = False
     """A line that was ended could not be read."""
+    branched: bool = False
+    """Near the end two messages follow the same one: two processes wrote, and a resume drops one branch."""
     notes: tuple[str, ...] = ()
 
 
@@ -85,6 +89,7 @@ def read_transcript(path: str) -> TranscriptFacts | Unreadable:
         unfinished=tail.prompt if tail.turn is TurnState.OPEN else None,
         calls_tool=tail.calls_tool,
         damaged=head.damaged or tail.damaged,
+        branched=tail.branched,
         notes=(*head.notes, *tail.notes),
     )
 
@@ -145,6 +150,7 @@ class _Tail(Struct):
     cut: bool = False
     """The budget ended before the beginning of the file."""
     damaged: bool = False
+    branched: bool = False
     notes: tuple[str, ...] = ()
 
 
@@ -153,15 +159,18 @@ def _read_head(transcript: Transcript) -> _Head:
     for number, line in enumerate(transcript.forward(HEAD_BUDGET)):
         if number >= _HEAD_LINES or (head.prompt and line.offset > _TITLE_WINDOW):
             return head
-        record = _find_record(line.data)
+        record = _RECORD.decode(line.data)
         if record is None:
             head.damaged = head.damaged or line.ended
+            continue
+        if record.type not in _TYPES:
             continue
         head.first = head.first or record
         if record.type == "system" and record.subtype == "custom_title":
             head.title = _find_title(line.data) or head.title
         elif head.prompt is None and record.is_prompt:
-            head.prompt = _prompt_text(record, line.data)
+            text = _prompt_text(record, line.data)
+            head.prompt = text if text and not _SLASH_COMMAND.match(text) else None
     if head.first is None and transcript.exhausted:
         head.notes = (f"the first record lies beyond {HEAD_BUDGET >> 20} MiB and was not read",)
     return head
@@ -170,6 +179,8 @@ def _read_head(transcript: Transcript) -> _Head:
 def _read_tail(transcript: Transcript) -> _Tail:
     tail = _Tail()
     decided = False
+    parents: set[str] = set()
+    """Of the messages seen so far, hence of later ones: a rewind or a rename also goes back, as `system`."""
     for line in transcript.backward(TAIL_BUDGET):
         if (
             decided
@@ -177,10 +188,15 @@ def _read_tail(transcript: Transcript) -> _Tail:
             and line.offset < transcript.size - _TITLE_WINDOW
         ):
             break
-        record = _find_record(line.data)
+        record = _RECORD.decode(line.data)
         if record is None:
             tail.damaged = tail.damaged or line.ended
             continue
+        if record.type not in _TYPES:
+            continue
+        tail.branched = tail.branched or (record.parentUuid is not None and record.parentUuid in parents)
+        if record.parentUuid is not None and record.type != "system":
+            parents.add(record.parentUuid)
         tail.newest = tail.newest or record
         if record.type == "system":
             if tail.title is None and record.subtype == "custom_title":
@@ -205,11 +221,6 @@ def _read_tail(transcript: Transcript) -> _Tail:
     return tail
 
 
-def _find_record(data: bytes) -> _Record | None:
-    record = _RECORD.decode(data)
-    return record if record is not None and record.type in _TYPES else None
-
-
 def _find_title(data: bytes) -> str | None:
     titled = _TITLED.decode(data)
     return one_line(titled.systemPayload.customTitle) if titled else None
@@ -219,9 +230,9 @@ def _prompt_text(record: _Record, data: bytes) -> str | None:
     # What the person typed, where a hook or a command has added to it (qwen 0.24.4, 2026-11).
     if b'"displayText"' in data and (shown := _SHOWN.decode(data)):
         return one_line(shown.systemPayload.displayText)
-    for part in record.message.parts if record.message else ():
+    for part in record.parts:
         if part.text and (text := one_line(part.text)):
-            return None if text.startswith("/") else text
+            return text
     return None
 
 
@@ -257,7 +268,7 @@ def _seconds(timestamp: str | None) -> float | None:
 
 _TYPES = frozenset({"user", "assistant", "tool_result", "system"})
 _TURN_ENDS = frozenset({"turn_result", "rewind"})
-"""`turn_result`: written by the ACP server when a turn ends. `rewind`: can only be asked for between turns."""
+"""`turn_result`: the ACP server writes it at the end of a turn. `rewind`: only possible between turns."""
 _ASIDE = frozenset(
     {
         "session_artifact_event",
@@ -281,7 +292,7 @@ class _Part(Struct):
 
 
 class _Message(Struct):
-    parts: tuple[_Part, ...] = ()
+    parts: tuple[_Part, ...] | None = None
 
 
 class _Fork(Struct):
@@ -290,6 +301,7 @@ class _Fork(Struct):
 
 class _Record(Struct):
     type: str
+    parentUuid: str | None = None
     sessionId: str | None = None
     subtype: str | None = None
     timestamp: str | None = None
@@ -304,8 +316,11 @@ class _Record(Struct):
 
     @property
     def calls_tool(self) -> bool:
-        parts = self.message.parts if self.message else ()
-        return self.type == "assistant" and any(part.functionCall is not None for part in parts)
+        return self.type == "assistant" and any(part.functionCall is not None for part in self.parts)
+
+    @property
+    def parts(self) -> tuple[_Part, ...]:
+        return (self.message.parts if self.message else None) or ()
 
 
 class _Title(Struct):
