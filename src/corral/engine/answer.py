@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from functools import lru_cache
 
 from corral.model.key import Home, SessionKey
@@ -11,6 +12,7 @@ from corral.model.restore import Program, RestorePlan, ResumeFacts
 from corral.model.session import Session
 from corral.model.verdict import Liveness, SessionVerdict
 from corral.providers import Environment, Provider
+from corral.store.launches import Launch
 from corral.system.processes import ProcessTable
 from corral.verdicts.restore_plan import plan_restore
 
@@ -18,8 +20,15 @@ from corral.verdicts.restore_plan import plan_restore
 class Answerer:
     """Answers for one survey; what several sessions share (programs, directories) is looked up once."""
 
-    def __init__(self, *, env: Environment, table: ProcessTable) -> None:
+    def __init__(
+        self, *, env: Environment, table: ProcessTable, launches: Sequence[Launch] = (), anyway: bool = False
+    ) -> None:
         self._env = env
+        self._anyway = anyway
+        self._problems: dict[SessionKey, list[str]] = {}
+        for launch in launches:
+            if launch.problem is not None:
+                self._problems.setdefault(launch.key, []).append(launch.problem)
         self._table = table
         self._is_dir = lru_cache(maxsize=None)(os.path.isdir)
         self._programs: dict[str, Program | None] = {}
@@ -42,24 +51,23 @@ class Answerer:
             key=key,
             verdict=verdict,
             record=record,
-            restore=self.plan(key, record, verdict, provider, home),
+            restore=self._plan(key, record, verdict, provider, home),
             pid_started_at=newest.written_at if newest and live else None,
             work_dir=work_dir,
             version=newest.version if newest else None,
             model=newest.model if newest else None,
+            warnings=tuple(self._problems.get(key, ())),
         )
 
-    def plan(
+    def _plan(
         self,
         key: SessionKey,
         record: SessionRecord | None,
         verdict: SessionVerdict,
         provider: Provider,
         home: Home,
-        *,
-        anyway: bool = False,
     ) -> RestorePlan:
-        program = self.program(provider)
+        program = self._program(provider)
         facts = ResumeFacts(
             home_exists=self._is_dir(home.path),
             work_dir_exists=record is not None and record.work_dir is not None and self._is_dir(record.work_dir),
@@ -76,10 +84,10 @@ class Answerer:
             provider.plan_resume(record, program, home) if ready and record and program else None,
             title=provider.capabilities.title,
             terminal=self._terminal(verdict),
-            anyway=anyway,
+            anyway=self._anyway,
         )
 
-    def program(self, provider: Provider) -> Program | None:
+    def _program(self, provider: Provider) -> Program | None:
         """The CLI's program: the one the config names, else the provider's own search."""
         if provider.name not in self._programs:
             self._programs[provider.name] = provider.find_program(self._env)

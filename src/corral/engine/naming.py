@@ -11,11 +11,11 @@ from corral.model.restore import Refusal
 from corral.model.session import Session
 
 
-def find_session(name: str) -> Session:
+def find_session(name: str, *, anyway: bool = False) -> Session:
     """The one session called so. Ambiguous names list the candidates and do nothing."""
     provider_name, scope, wanted = _parse(name)
     providers = [find_provider(provider_name)] if provider_name else None
-    found = take_survey(Selection(id_prefix=wanted), providers).sessions
+    found = take_survey(Selection(id_prefix=wanted), providers, anyway=anyway).sessions
     if scope is not None:
         found = tuple(session for session in found if session.key.scope == scope)
     exact = [session for session in found if wanted in (session.session_id, spoken_id(session.session_id))]

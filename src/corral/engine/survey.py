@@ -6,12 +6,12 @@ import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.engine.answer import Answerer
 from corral.engine.gather import Facts, HomeFacts, environment, gather
 from corral.engine.selection import Selection
-from corral.model.claim import BadClaim, Claim
+from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
 from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity, Recognised
 from corral.model.record import SessionRecord
@@ -19,6 +19,7 @@ from corral.model.session import AgentProcess, Degraded, Session, Survey
 from corral.model.verdict import ClaimVerdict, Liveness, SessionVerdict, State
 from corral.providers import Provider
 from corral.store.cache import Cache
+from corral.store.launches import Launch, Launches
 from corral.system import places
 from corral.system.config import read_config
 from corral.system.host import read_host_facts
@@ -30,6 +31,9 @@ from corral.verdicts.liveness import decide_liveness, decide_superseded
 from corral.verdicts.state import decide_resting, decide_state
 
 
+_PENDING_SECONDS = 120.0
+
+
 class Entry(Struct, frozen=True, kw_only=True):
     """One selected session, judged, with the home it lies in."""
 
@@ -39,19 +43,25 @@ class Entry(Struct, frozen=True, kw_only=True):
     facts: HomeFacts
 
 
-def take_survey(selection: Selection, providers: Iterable[Provider] | None = None) -> Survey:
-    """Look at this machine now. Needs no daemon, runs no provider's program, changes nothing of theirs."""
+def take_survey(
+    selection: Selection, providers: Iterable[Provider] | None = None, *, anyway: bool = False
+) -> Survey:
+    """Look at this machine now. Needs no daemon, runs no provider's program, changes nothing of theirs.
+
+    `anyway` plans restores as if nothing could be open unseen (`corral resume --anyway`).
+    """
     config = read_config()
     env = environment(config)
     cache = Cache(places.cache_dir())
     table = ProcessTable()
     host = read_host_facts()
     facts = gather(env, places.state_dir(), cache, table, providers)
-    judged = _judge_claims(facts, host, cache)
+    launches = Launches(places.state_dir()).read_all()
+    judged = _judge_claims(facts, host, cache, _launch_claims(launches, host.now))
     attribution = attribute(facts.recognised, _accounted(facts, judged), _hook_cover(facts))
     counts: Counter[State] = Counter()
     entries = list(_entries(facts, judged, attribution, selection, counts))
-    answerer = Answerer(env=env, table=table)
+    answerer = Answerer(env=env, table=table, launches=launches, anyway=anyway)
     sessions = [
         answerer.answer(entry.key, entry.record, entry.verdict, entry.facts.provider, entry.facts.home)
         for entry in entries
@@ -70,12 +80,37 @@ def take_survey(selection: Selection, providers: Iterable[Provider] | None = Non
     )
 
 
-def _judge_claims(facts: Facts, host: HostFacts, cache: Cache) -> list[ClaimVerdict]:
+def _launch_claims(launches: Iterable[Launch], now: float) -> list[Claim]:
+    """Our own word counts until the provider's first one, and not for long."""
+    return [
+        Claim(
+            kind=ClaimKind.LAUNCH,
+            provider=launch.key.provider,
+            home=launch.key.home,
+            scope=launch.key.scope,
+            session_id=launch.key.session_id,
+            path=launch.path,
+            pid=launch.process.pid,
+            written_at=launch.launched_at,
+            boot_id=launch.process.boot_id,
+            pid_ns=launch.process.pid_ns,
+            start_ticks=launch.process.start_ticks,
+            work_dir=launch.cwd,
+        )
+        for launch in launches
+        if not launch.confirmed and launch.problem is None and now - launch.launched_at < _PENDING_SECONDS
+    ]
+
+
+def _judge_claims(
+    facts: Facts, host: HostFacts, cache: Cache, launched: Sequence[Claim]
+) -> list[ClaimVerdict]:
     canonical = {os.path.realpath(home.home.path): home.home.path for home in facts.homes}
     claims = [claim for home in facts.homes for claim in home.claims]
+    claims += launched
     for journal in facts.journals:
         home = canonical.get(os.path.realpath(journal.home), journal.home)
-        claims += claims_of(journal, home=home)
+        claims += [structs.replace(claim, home=home) for claim in claims_of(journal)]
     verdicts: list[ClaimVerdict] = []
     pins: list[tuple[str, float, ProcessIdentity]] = []
     for claim in claims:
@@ -98,7 +133,7 @@ def _probe(claim: Claim) -> ProbeFacts | None:
 def _accounted(facts: Facts, judged: Sequence[ClaimVerdict]) -> set[ProcessIdentity]:
     """The processes that a verified claim names, or that reported to our journal."""
     named = {verdict.identity for verdict in judged if verdict.liveness is Liveness.LIVE and verdict.identity}
-    return named | {journal.process for journal in facts.journals}
+    return named | {journal.identity for journal in facts.journals}
 
 
 def _hook_cover(facts: Facts) -> dict[tuple[str, str], HookCover]:

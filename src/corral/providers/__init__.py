@@ -43,6 +43,12 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     home_variable: str
     needs_hooks: bool
     """Without our hooks its processes stay unattributed."""
+    poison: tuple[str, ...] = ()
+    """Variables it gives to its children, which would mislead a fresh start from such a child."""
+    starts_one_at_a_time: bool = False
+    """Its own registry of directories is not safe against two starts at once."""
+    copied_before_resume: tuple[str, ...] = ()
+    """Files in the session's directory that a start is known to destroy: copied first, compared after."""
 
 
 class Known(Protocol):

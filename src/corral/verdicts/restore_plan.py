@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.model.key import is_valid_id
 from corral.model.record import SessionRecord
-from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, ResumeFacts
+from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, ResumeFacts, Wait
 from corral.model.verdict import Liveness, SessionVerdict, State
 
 
@@ -27,6 +27,8 @@ def plan_restore(
         return _refuse(Refusal.IDENTITY_INVALID, "its id is not one that a provider gives")
     if verdict.state is State.LIVE:
         return Attach(pid=verdict.processes[-1].pid, terminal=terminal)
+    if verdict.state is State.PENDING:
+        return Wait(pid=verdict.processes[-1].pid)
     if verdict.state is State.ELSEWHERE:
         return _refuse(Refusal.CLAIMED_ELSEWHERE, verdict.reason)
     if not anyway and (doubt := _maybe_open(verdict)):

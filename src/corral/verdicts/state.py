@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from corral.model.claim import BadClaim
+from corral.model.claim import BadClaim, ClaimKind
 from corral.model.process import ProcessIdentity
 from corral.model.record import SessionRecord, TurnState
 from corral.model.verdict import Activity, ClaimVerdict, Liveness, SessionVerdict, State
@@ -18,13 +18,22 @@ def decide_state(
     maybe_pids: Sequence[int] = (),
     unjoined: Sequence[ClaimVerdict] = (),
 ) -> SessionVerdict:
-    """Precedence: live, elsewhere, unknown, orphaned, empty, idle.
+    """Precedence: live, pending, elsewhere, unknown, orphaned, empty, idle.
 
     `maybe_pids` are unattributed processes of this provider and home; `unjoined` are claims that could
     be this session's or another's of the same id: both raise doubt, neither makes it live.
     """
     evidence = (*claims, *unjoined)
-    live = [claim for claim in claims if claim.liveness is Liveness.LIVE]
+    holding = [claim for claim in claims if claim.liveness is Liveness.LIVE]
+    live = [claim for claim in holding if claim.claim.kind is not ClaimKind.LAUNCH]
+    if holding and not live:
+        return SessionVerdict(
+            state=State.PENDING,
+            reason=f"corral started it as pid {holding[-1].claim.pid}, and its provider has not said so yet",
+            processes=_serving(holding),
+            evidence=evidence,
+            bad_evidence=tuple(bad),
+        )
     if live:
         processes = _serving(live)
         return SessionVerdict(

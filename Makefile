@@ -1,0 +1,49 @@
+# corral: `make run` shows the sessions of this machine, `make test` proves that it is right.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+READY_DEV := $(VENV)/.ready-dev
+
+.PHONY: run setup test lint unit contract bench clean
+
+run: setup
+	@$(BIN)/corral ps
+
+setup: $(READY)
+
+test: lint unit contract
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "corral needs Python 3.11 or newer as $(PYTHON) (or: make PYTHON=/path/to/python3)" >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) lacks venv: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(READY): pyproject.toml constraints.txt $(BIN)/python
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt hatchling editables
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e .
+	@touch $@
+
+$(READY_DEV): $(READY)
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e '.[dev]'
+	@touch $@
+
+lint: $(READY_DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
+	$(BIN)/pyright
+
+unit: $(READY_DEV)
+	$(BIN)/pytest -n 2 --dist loadgroup tests --ignore tests/contract
+
+contract: $(READY_DEV)
+	$(BIN)/python -m tests.contract.agents
+	$(BIN)/pytest -n 2 tests/contract
+
+bench: $(READY_DEV)
+	@for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
+
+clean:
+	rm -rf $(VENV) .ruff_cache .import_linter_cache

@@ -1,0 +1,84 @@
+"""`corral`: finds the command, imports that module alone, and is the only place that prints an error."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+
+from corral.errors import CorralError
+from corral.version import __version__
+
+COMMANDS = {
+    "ps": "list sessions: who is live, who needs you, what got lost",
+    "show": "one session in full",
+    "explain": "how corral knows: every claim, its file, the rule, the verdict",
+    "pid": "which session a process serves",
+    "resume": "continue a session, in place, as the very same conversation",
+    "hooks": "ask a CLI to report its sessions: install, uninstall, status",
+    "sidecar": "the runtime.json protocol for other languages",
+    "doctor": "what is installed, what was found, what could not be read",
+    "config": "corral's own configuration",
+    "completion": "shell completion for bash, zsh and fish",
+}
+
+_BUG = 70
+
+
+def build_parser(command: str | None = None) -> argparse.ArgumentParser:
+    """The parser of one command, or of all of them when none is given."""
+    parser = argparse.ArgumentParser(
+        prog="corral",
+        description="Knows every coding-agent session on this machine: live, idle or lost, and the way back in.",
+        epilog=(
+            "A SESSION is an id, a unique prefix of it, or provider:id.\n"
+            "exit codes: 0 ok · 1 refused or failed · 2 usage · 3 ambiguous · 4 not found · 70 a bug"
+        ),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"corral {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    for name, summary in COMMANDS.items():
+        if command is None or name == command:
+            module = importlib.import_module(f"corral.cli.{name}")
+            module.add_parser(commands).set_defaults(run=module.run)
+        else:
+            commands.add_parser(name, help=summary, add_help=False)
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code. `corral` alone is `corral ps`."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if not words or (words[0].startswith("-") and words[0] not in {"-h", "--help", "--version"}):
+        words.insert(0, "ps")
+    args = build_parser(words[0]).parse_args(words)
+    try:
+        return args.run(args)
+    except CorralError as error:
+        print(f"corral: {error.message}", file=sys.stderr)
+        if error.hint:
+            print(f"  {error.hint}", file=sys.stderr)
+        return error.exit_code
+
+
+def run() -> None:
+    """The console script."""
+    try:
+        code = main()
+        sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = 130
+    except BrokenPipeError:
+        # The reader (head, less) has left: nothing is wrong.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 0
+    except Exception:  # noqa: BLE001 - the last line of defence: say that it is a bug, and show it
+        import traceback
+
+        traceback.print_exc()
+        print("corral: this is a bug; the lines above belong in a report", file=sys.stderr)
+        code = _BUG
+    sys.exit(code)

@@ -1,0 +1,51 @@
+"""`corral pid`: which session a process serves."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from corral.cli.output import print_json, print_lines
+from corral.cli.screen import use_colour
+from corral.cli.show import render
+from corral.engine.report import report_session
+from corral.engine.selection import Selection
+from corral.engine.survey import take_survey
+from corral.errors import NotFound
+from corral.model.session import Survey
+from corral.model.verdict import State
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
+    parser = commands.add_parser(
+        "pid",
+        help="which session a process serves",
+        description="Tell which session a process serves, by a claim verified against that very process.",
+        epilog="example:\n  corral pid 4711\n  corral pid $(pgrep -f kimi) --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("pid", metavar="PID", type=int, help="a process id")
+    parser.add_argument("--json", action="store_true", help="print JSON: a list of sessions (docs/json.md)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    survey = take_survey(Selection(states=frozenset({State.LIVE}), pid=args.pid))
+    if args.json:
+        print_json([report_session(session) for session in survey.sessions])
+        return 0 if survey.sessions else 4
+    if not survey.sessions:
+        raise _nothing(args.pid, survey)
+    for number, session in enumerate(survey.sessions):
+        print_lines([*([""] if number else []), *render(session, now=time.time(), colour=use_colour())])
+    return 0
+
+
+def _nothing(pid: int, survey: Survey) -> NotFound:
+    for process in survey.no_session_yet:
+        if process.pid == pid:
+            return NotFound(f"pid {pid} is {process.provider} and has no session yet")
+    for process in survey.unattributed:
+        if process.pid == pid:
+            return NotFound(f"pid {pid} is {process.provider}, and reports to nobody", hint=process.advice)
+    return NotFound(f"no verified claim names pid {pid}", hint="corral ps lists the processes that serve a session")

@@ -1,0 +1,195 @@
+"""`corral ps`: the sessions of this machine, those that need a person first."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from corral.cli.output import print_json, print_lines
+from corral.cli.screen import age, cells, fit, paint, table, terminal_width, tilde, use_colour
+from corral.cli.words import say_state
+from corral.engine.catalogue import all_providers, find_provider
+from corral.engine.report import report_survey
+from corral.engine.selection import NOTEWORTHY, Selection
+from corral.engine.survey import take_survey
+from corral.model.session import AgentProcess, Session, Survey
+from corral.model.verdict import Activity, State
+
+_EXAMPLES = """\
+examples:
+  corral ps                      what is live, waiting or lost
+  corral ps --all                idle and empty sessions too
+  corral ps ~/src/shop           sessions that ran in or below a directory
+  corral ps --state orphaned -q  ids only, for scripts
+
+signs: ◆ waits for you  ◐ busy  ● ready  ◌ starting  ○ idle  ✖ lost in a turn  ? unknown  ⇄ elsewhere  · empty
+"""
+
+_NEED = {State.LIVE: 1, State.PENDING: 2, State.ORPHANED: 3, State.UNKNOWN: 4, State.ELSEWHERE: 5, State.IDLE: 6, State.EMPTY: 7}
+_SORTS = ("need", "updated", "started", "provider", "dir", "title")
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
+    parser = commands.add_parser(
+        "ps",
+        help="list sessions: who is live, who needs you, what got lost",
+        description="List the agent sessions of this machine, each with the verified process that serves it.",
+        epilog=_EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("directory", nargs="?", metavar="DIR", help="only sessions that ran in DIR or below")
+    parser.add_argument("-a", "--all", action="store_true", help="idle and empty sessions too")
+    parser.add_argument("-p", "--provider", metavar="P", help="only this provider")
+    parser.add_argument("-s", "--state", metavar="S", action="append", choices=[str(s) for s in State], help="only this state; may be repeated: " + ", ".join(State))
+    parser.add_argument("--sort", metavar="K", choices=_SORTS, default="need", help="order: " + ", ".join(_SORTS) + " (default: need)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print ids only")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    states = frozenset(map(State, args.state)) if args.state else (None if args.all else NOTEWORTHY)
+    under = os.path.abspath(os.path.expanduser(args.directory)) if args.directory else None
+    providers = [find_provider(args.provider)] if args.provider else None
+    survey = take_survey(Selection(states=states, under=under), providers)
+    ordered = sorted(survey.sessions, key=_key(args.sort))
+    if args.json:
+        import msgspec
+
+        print_json(report_survey(msgspec.structs.replace(survey, sessions=tuple(ordered))))
+    elif args.quiet:
+        print_lines([session.session_id for session in ordered])
+    else:
+        folded = states is not None and args.state is None
+        print_lines(render(survey, ordered, fold_doubt=folded, width=terminal_width(), colour=use_colour()))
+    return 0
+
+
+def render(survey: Survey, sessions: list[Session], *, fold_doubt: bool, width: int, colour: bool) -> list[str]:
+    """The table for people: rows, what may be open elsewhere, what could not be read, a line of counts."""
+    rows = [session for session in sessions if not (fold_doubt and session.verdict.maybe_pids)]
+    lines: list[str] = []
+    if rows or survey.no_session_yet:
+        lines += _table(survey, rows, width, colour)
+    lines += _doubt_lines(survey, sessions, width, colour)
+    for problem in survey.degraded:
+        lines.append(paint(f"! {problem.provider}: {problem.step}: {problem.reason}", "amber", colour))
+    if not any(survey.counts.values()) and not survey.no_session_yet and not survey.unattributed:
+        lines += _nothing_found(survey)
+    else:
+        lines.append(_counts_line(survey))
+    return lines
+
+
+def _table(survey: Survey, sessions: list[Session], width: int, colour: bool) -> list[str]:
+    now = survey.taken_at
+    short = short_ids([session.session_id for session in sessions])
+    head = ("  STATE", "PROVIDER", "SESSION", "PID", "UP", "DIR", "TITLE")
+    body: list[tuple[str, ...]] = []
+    colours: list[str] = []
+    for session in sessions:
+        said = say_state(session, now)
+        colours.append(said.colour)
+        up = age(now - session.pid_started_at) if session.pid_started_at else "–"
+        pids = "+".join(map(str, session.pids)) or "–"
+        where = tilde(session.work_dir)
+        body.append((f"{said.sign} {said.words}", session.provider, short[session.session_id], pids, up, where, _title(session)))
+    for process in survey.no_session_yet:
+        colours.append("grey")
+        up = age(now - process.started_at)
+        body.append(("◌ no session yet", process.provider, "–", str(process.pid), up, tilde(process.work_dir), ""))
+    lines = table([head, *body], gives_way=(4, 5, 1, 3, 6, 2), width=width)
+    width_of_state = max(cells(row[0]) for row in [head, *body])
+    painted = [paint(lines[0], "grey", colour)]
+    for line, name in zip(lines[1:], colours, strict=True):
+        painted.append(paint(line[:width_of_state], name, colour) + line[width_of_state:])
+    return painted
+
+
+def _title(session: Session) -> str:
+    record = session.record
+    title = session.title or ""
+    if record is None:
+        return title
+    if session.activity is Activity.WAITING and record.waits_for:
+        return f"{title} (waits for: {record.waits_for})".strip()
+    if session.state is State.ORPHANED and record.unfinished:
+        return f'{title} (in a turn: "{record.unfinished}")'.strip()
+    return title
+
+
+def _doubt_lines(survey: Survey, sessions: list[Session], width: int, colour: bool) -> list[str]:
+    lines: list[str] = []
+    for process in survey.unattributed:
+        concerned = sum(1 for session in sessions if session.provider == process.provider and process.pid in session.verdict.maybe_pids)
+        if concerned:
+            plural = "session" if concerned == 1 else "sessions"
+            text = f"? {concerned} {process.provider} {plural} may be open in pid {process.pid}: it reports to nobody."
+        else:
+            text = f"? {process.provider} runs as pid {process.pid}{_where(process)} and reports to nobody."
+        advice = f" {process.advice}" if process.advice else ""
+        lines.append(paint(fit(text + advice, width), "violet", colour))
+    return lines
+
+
+def _where(process: AgentProcess) -> str:
+    return f" in {tilde(process.work_dir)}" if process.work_dir else ""
+
+
+def _counts_line(survey: Survey) -> str:
+    names = {State.ORPHANED: "lost"}
+    shown = [f"{survey.counts[state]} {names.get(state, state)}" for state in State if survey.counts.get(state)]
+    hidden = any(survey.counts.get(state) for state in (State.IDLE, State.EMPTY))
+    listed = {session.state for session in survey.sessions}
+    hint = " (--all)" if hidden and not listed & {State.IDLE, State.EMPTY} else ""
+    return " · ".join(shown) + hint if shown else "no sessions on disk yet"
+
+
+def _nothing_found(survey: Survey) -> list[str]:
+    looked = ", ".join(provider.capabilities.title for provider in all_providers())
+    homes = ", ".join(tilde(home.path) for home in survey.homes)
+    return [
+        "No agent sessions on this machine.",
+        f"  looked for: {looked}",
+        f"  in:         {homes or 'their homes: none of them exists yet'}",
+        "Try:",
+        "  corral doctor                       what is installed, where it would be looked for",
+        "  corral hooks install kimi-cli       so that a running agent tells which session it serves",
+        "  python examples/reference_agent.py --home /tmp/try-corral   an agent to try it with (see examples/)",
+    ]
+
+
+def short_ids(ids: list[str]) -> dict[str, str]:
+    """Each id as long as is needed to be unique among these, and at least eight characters."""
+    from corral.model.key import spoken_id
+
+    spoken = {session_id: spoken_id(session_id) for session_id in ids}
+    short: dict[str, str] = {}
+    for session_id, name in spoken.items():
+        others = [other for key, other in spoken.items() if key != session_id]
+        length = 8
+        while length < len(name) and any(other.startswith(name[:length]) for other in others):
+            length += 1
+        short[session_id] = name[:length]
+    return short
+
+
+def _key(sort: str):  # noqa: ANN202 - a sort key of mixed type
+    def key(session: Session) -> tuple[object, ...]:
+        updated = -(session.updated_at or 0.0)
+        match sort:
+            case "updated":
+                return (updated,)
+            case "started":
+                return (-(session.pid_started_at or 0.0), updated)
+            case "provider":
+                return (session.provider, _NEED[session.state], updated)
+            case "dir":
+                return (session.work_dir or "~", _NEED[session.state], updated)
+            case "title":
+                return (session.title or "~", updated)
+            case _:
+                waits = session.activity is not Activity.WAITING
+                return (_NEED[session.state], waits, updated)
+
+    return key

@@ -1,0 +1,52 @@
+"""`corral resume`: continue a session, in place, as the very same conversation, or say why not."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from corral.cli.output import print_json, print_lines
+from corral.cli.show import say_command
+from corral.engine.report import report_plan
+from corral.engine.resume import plan_to_resume, resume_in_place
+
+_EPILOG = """\
+examples:
+  corral resume 5d3909df            become the agent, in its own directory
+  corral resume 5d3909df --print    only show what would be started
+  corral resume 5d3909df --anyway   although an unattributed process might have it open
+
+The session is named by the id its provider gave it; nothing is guessed from directory, time or title. A session
+that a living process serves is never opened a second time.
+"""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
+    parser = commands.add_parser(
+        "resume",
+        help="continue a session, in place, as the very same conversation",
+        description="Become the agent on this session: corral checks, then replaces itself by the provider's program.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
+    parser.add_argument("--print", dest="print_only", action="store_true", help="show the plan, start nothing")
+    parser.add_argument("--anyway", action="store_true", help="override the refusal maybe_open, and no other")
+    parser.add_argument("--json", action="store_true", help="with --print: the plan as JSON, also a refusal")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.json:
+        from corral.engine.naming import find_session
+
+        plan = report_plan(find_session(args.session, anyway=args.anyway).restore)
+        print_json(plan)
+        return 0 if plan.kind == "resume" else 1
+    if args.print_only:
+        import shlex
+
+        _, plan = plan_to_resume(args.session, anyway=args.anyway)
+        print_lines([f"cd {shlex.quote(plan.cwd)} && {say_command(plan)}"])
+        return 0
+    resume_in_place(args.session, anyway=args.anyway, tell=lambda text: print(f"corral: {text}", file=sys.stderr))

@@ -1,0 +1,86 @@
+"""What a terminal can show: width, colour, cells, ages. Nothing here knows a session."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import unicodedata
+from collections.abc import Sequence
+
+COLOURS = {"green": "32", "blue": "34", "amber": "33", "red": "31", "violet": "35", "grey": "90", "faint": "2", "bold": "1"}
+
+
+def use_colour() -> bool:
+    """Only on a terminal, and never against NO_COLOR."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def paint(text: str, colour: str | None, enabled: bool) -> str:
+    return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if enabled and colour else text
+
+
+def terminal_width() -> int:
+    """Of standard output's terminal; unbounded into a pipe, so that nothing is cut there."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+
+
+def cells(text: str) -> int:
+    """How many columns a text takes."""
+    if text.isascii():
+        return len(text)
+    wide = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
+    return wide - sum(1 for character in text if unicodedata.combining(character))
+
+
+def fit(text: str, width: int) -> str:
+    """Cut to a width, with an ellipsis."""
+    if cells(text) <= width:
+        return text
+    kept = ""
+    for character in text:
+        if cells(kept) + cells(character) > width - 1:
+            break
+        kept += character
+    return kept + "…"
+
+
+def pad(text: str, width: int) -> str:
+    return text + " " * max(0, width - cells(text))
+
+
+def age(seconds: float) -> str:
+    """A rough span for people: 40 s, 2 min, 3 h, 5 d."""
+    seconds = max(0.0, seconds)
+    for limit, unit, name in ((90, 1, "s"), (5400, 60, "min"), (129_600, 3600, "h")):
+        if seconds < limit:
+            return f"{int(seconds // unit)} {name}"
+    return f"{int(seconds // 86_400)} d"
+
+
+def tilde(path: str | None) -> str:
+    """A path as people write it."""
+    if not path:
+        return "–"
+    home = os.path.expanduser("~")
+    return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
+
+
+def table(rows: Sequence[Sequence[str]], gives_way: Sequence[int], width: int) -> list[str]:
+    """Aligned lines that fit the width. `gives_way` lists columns in the order in which they are narrowed."""
+    if not rows:
+        return []
+    widths = [max(cells(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for column in gives_way:
+        spare = width - sum(widths) - 2 * (sum(1 for size in widths if size) - 1)
+        if spare >= 0:
+            break
+        least = 0 if column != gives_way[-1] else 8
+        widths[column] = max(least, widths[column] + spare)
+        if widths[column] < 4:
+            widths[column] = 0
+    lines: list[str] = []
+    for row in rows:
+        shown = [pad(fit(cell, size), size) for cell, size in zip(row, widths, strict=True) if size]
+        lines.append("  ".join(shown).rstrip())
+    return lines

@@ -1,0 +1,90 @@
+"""`corral show`: one session in full, as far as its provider says."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from corral.cli.output import print_json, print_lines
+from corral.cli.screen import paint, tilde, use_colour
+from corral.cli.words import say_state
+from corral.engine.naming import find_session, full_name
+from corral.engine.report import report_session
+from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait
+from corral.model.session import Session
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
+    parser = commands.add_parser(
+        "show",
+        help="one session in full",
+        description="Show one session: its state and why, its process, directory and times, and the way back in.",
+        epilog="example:\n  corral show 5d3909df\n  corral show kimi-cli:my-own-name --json",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    session = find_session(args.session)
+    if args.json:
+        print_json(report_session(session))
+    else:
+        print_lines(render(session, now=time.time(), colour=use_colour()))
+    return 0
+
+
+def render(session: Session, *, now: float, colour: bool) -> list[str]:
+    """One fact a line; what is not known is left out."""
+    said = say_state(session, now)
+    record = session.record
+    facts: list[tuple[str, str | None]] = [
+        ("session", full_name(session)),
+        ("title", session.title),
+        ("state", paint(f"{said.sign} {said.words}", said.colour, colour) + f" – {session.verdict.reason}"),
+        ("waits for", record.waits_for if record else None),
+        ("unfinished", record.unfinished if record and session.state == "orphaned" else None),
+        ("process", ", ".join(f"pid {pid}" for pid in session.pids) or None),
+        ("directory", tilde(session.work_dir) if session.work_dir else None),
+        ("created", _when(record.created_at if record else None)),
+        ("updated", _when(session.updated_at)),
+        ("version", session.version),
+        ("model", session.model),
+        ("forked from", record.forked_from if record else None),
+        ("archived", "yes" if record and record.archived else None),
+        ("files", tilde(record.path) if record else None),
+        ("home", tilde(session.key.home)),
+        ("conflict", session.verdict.conflict),
+    ]
+    facts += [("note", note) for note in (record.notes if record else ())]
+    facts += [("warning", warning) for warning in session.warnings]
+    facts += [("way back", line) for line in say_plan(session.restore, full_name(session))]
+    return [f"{name:>12}  {value}" for name, value in facts if value]
+
+
+def say_plan(plan: RestorePlan, name: str) -> list[str]:
+    """A restore plan in words, what to do last."""
+    match plan:
+        case Attach():
+            return [f"it is open in pid {plan.pid}" + (f" on {plan.terminal}" if plan.terminal else "")]
+        case Resume():
+            import shlex
+
+            return [f"corral resume {name}", f"= cd {shlex.quote(plan.cwd)} && {say_command(plan)}"]
+        case Wait():
+            return [f"pid {plan.pid} is starting it"]
+        case Refused():
+            return [f"refused ({plan.reason}): {plan.message}", *plan.remedy]
+
+
+def say_command(plan: Resume) -> str:
+    """The command as one would type it."""
+    import shlex
+
+    return " ".join([*(f"{key}={shlex.quote(value)}" for key, value in plan.env.items()), shlex.join(plan.argv)])
+
+
+def _when(at: float | None) -> str | None:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at else None

@@ -1,0 +1,206 @@
+"""`corral sidecar`: the runtime.json protocol for programs in other languages."""
+
+from __future__ import annotations
+
+import argparse
+import os
+
+from corral import sidecar
+from corral.cli.output import print_json, print_lines
+from corral.errors import CorralError, NotFound
+from corral.sidecar import Refusal, RuntimeRecord, Verdict
+
+_DESCRIPTION = """\
+Write, read, check and clear runtime.json: the file in a session's directory that says which process serves
+the session. A program in Python imports corral.sidecar instead; docs/sidecar.md has the protocol."""
+
+_EPILOG = """\
+examples:
+  corral sidecar write "$SESSION_DIR" --session-id "$ID" --work-dir "$PWD" --cli mycli --version 1.2
+  corral sidecar read  "$SESSION_DIR/runtime.json" --json
+  corral sidecar check "$SESSION_DIR/runtime.json"
+  corral sidecar clear "$SESSION_DIR/runtime.json" --pid $$
+
+exit codes: 0 ok · 1 refused or failed · 2 usage · 4 not found"""
+
+_WRITE = """\
+Write DIR/runtime.json: the process serves the session from now on. The file is replaced atomically. It is left
+alone, with exit code 1, while another process that is alive (or not proven dead) holds it. Call it again
+whenever the process moves to another session (clear the old file first), and at any event to take over a file
+whose holder has died."""
+
+_WRITE_EPILOG = """\
+The process is the one that called corral, unless --pid names another. From a shell script, that is the shell:
+pass the PID of the agent itself.
+
+example:
+  corral sidecar write ~/.mycli/sessions/42 --session-id 42 --work-dir "$PWD" --cli mycli --version 1.2 --pid 4711"""
+
+_READ = """\
+Print the record in a runtime.json after checking it strictly. Anything wrong is refused by name and leaves
+the file as it is. It does not say whether the process is alive: that is `corral sidecar check`."""
+
+_CHECK = """\
+Say whether the process that a runtime.json names is alive: live, stale (proven dead), remote-host or unknown,
+with the rule that decided it. The exit code is 0 for live and 1 for everything else."""
+
+_CLEAR = """\
+Remove a runtime.json that names the process PID. A file that names any other process stays, with exit code 1.
+A process that has ended may be named too: then its own file goes, once its death is proven."""
+
+
+def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
+    parser = commands.add_parser(
+        "sidecar",
+        help="the runtime.json protocol for other languages",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
+
+    write = _add_action(actions, "write", "say that a process serves a session", _WRITE, _WRITE_EPILOG)
+    write.add_argument("dir", metavar="DIR", help="the session's directory; it must exist")
+    write.add_argument("--session-id", required=True, metavar="ID", help="the session's own id")
+    write.add_argument("--work-dir", required=True, metavar="PATH", help="where the session works")
+    write.add_argument("--cli", required=True, metavar="NAME", help="the program, for the field NAME_version")
+    write.add_argument("--version", required=True, metavar="V", help="the program's version")
+    write.add_argument("--provider", metavar="NAME", help="the program as corral calls it, such as kimi-cli")
+    write.add_argument(
+        "--pid",
+        type=_pid,
+        metavar="PID",
+        help="the process that serves (default: the parent of this command)",
+    )
+    write.add_argument("--json", action="store_true", help="print the record that was written")
+
+    read = _add_action(actions, "read", "print a record, strictly checked", _READ)
+    read.add_argument("path", metavar="PATH", help="a runtime.json")
+    read.add_argument("--json", action="store_true", help="print JSON")
+
+    check = _add_action(actions, "check", "is the process that it names alive?", _CHECK)
+    check.add_argument("path", metavar="PATH", help="a runtime.json")
+    check.add_argument("--json", action="store_true", help="print JSON")
+
+    clear = _add_action(actions, "clear", "remove the file of a process", _CLEAR)
+    clear.add_argument("path", metavar="PATH", help="a runtime.json, or the directory it lies in")
+    clear.add_argument("--pid", type=_pid, required=True, metavar="PID", help="the process that it must name")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    match args.action:
+        case "write":
+            return _run_write(args)
+        case "read":
+            return _run_read(args)
+        case "check":
+            return _run_check(args)
+        case _:
+            return _run_clear(args)
+
+
+def _add_action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],  # pyright: ignore[reportPrivateUsage]
+    name: str,
+    summary: str,
+    description: str,
+    epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    return actions.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def _pid(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 4194304):
+        raise argparse.ArgumentTypeError(f"{text!r} is no process id")
+    return int(text)
+
+
+def _run_write(args: argparse.Namespace) -> int:
+    result = sidecar.write(
+        args.dir,
+        session_id=args.session_id,
+        work_dir=os.path.abspath(args.work_dir),  # noqa: PTH100 - Path.resolve would follow links
+        cli=args.cli,
+        version=args.version,
+        provider=args.provider,
+        process=args.pid or os.getppid(),
+        best_effort=True,
+    )
+    if isinstance(result, Refusal):
+        raise _refused(result)
+    if args.json:
+        print_json(_fields(result))
+    return 0
+
+
+def _run_read(args: argparse.Namespace) -> int:
+    record = sidecar.read(args.path)
+    if isinstance(record, Refusal):
+        raise _refused(record)
+    fields = _fields(record)
+    if args.json:
+        print_json(fields)
+    else:
+        print_lines(
+            [f"{name:<12} {_one_line(str(value))}" for name, value in fields.items() if value is not None]
+        )
+    return 0
+
+
+def _run_check(args: argparse.Namespace) -> int:
+    verdict = check_sidecar(args.path)
+    if isinstance(verdict, Refusal):
+        if verdict.code == "io:ENOENT":
+            raise _refused(verdict)
+        verdict = Verdict("unknown", verdict.code, verdict.reason)
+    if args.json:
+        print_json(
+            {
+                "schema": 1,
+                "path": args.path,
+                "verdict": verdict.liveness,
+                "rule": verdict.rule,
+                "reason": verdict.reason,
+            }
+        )
+    else:
+        print_lines([f"{verdict.liveness} ({verdict.rule}): {_one_line(verdict.reason)}"])
+    return 0 if verdict.liveness == "live" else 1
+
+
+def check_sidecar(path: str) -> Verdict | Refusal:
+    """The verdict on one file. The engine has the full procedure; the sidecar's own check stands in for it."""
+    try:
+        from corral import engine
+    except ImportError:
+        return sidecar.check(path)
+    full = getattr(engine, "check_sidecar", sidecar.check)
+    return full(path)
+
+
+def _run_clear(args: argparse.Namespace) -> int:
+    problem = sidecar.clear(args.path, process=args.pid, best_effort=True)
+    if problem is not None:
+        raise _refused(problem)
+    return 0
+
+
+def _refused(refusal: Refusal) -> CorralError:
+    message = f"{_one_line(refusal.reason)} [{refusal.code}]"
+    return NotFound(message) if refusal.code == "io:ENOENT" else CorralError(message)
+
+
+def _fields(record: RuntimeRecord) -> dict[str, object]:
+    return {"schema_version": 1, **record._asdict()}
+
+
+def _one_line(text: str) -> str:
+    """Foreign text for a terminal: whatever could move the cursor or hide something becomes visible."""
+    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
