@@ -2,21 +2,92 @@
 
 from __future__ import annotations
 
+import os
+import platform
+import sys
 import time
 from pathlib import Path
+
+from corral.model.process import HostFacts
+from corral.system.procfs import read_namespace
+
+# include/linux/proc_ns.h: the first namespaces have fixed numbers.
+_INITIAL_UTS_NS = 4026531838
+_INITIAL_PID_NS = 4026531836
+_INITIAL_TIME_NS = 4026531834
+# include/uapi/linux/pidfd.h, Linux 6.11: what a pidfd tells even where no /proc is mounted.
+_PIDFD_GET_NAMESPACE = {"pid": 0xFF05, "time": 0xFF07, "uts": 0xFF0A}
+_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 
 
 def read_boot_id() -> str | None:
     """The kernel's random id of this boot, or None where there is none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
-    except OSError:
+    except (OSError, ValueError):
         return None
+
+
+def read_comparable_boot_id() -> str | None:
+    """The boot id, or None where our start ticks are not those that others on this boot see.
+
+    A private time namespace shifts field 22 of /proc/PID/stat: exact comparison with ticks written
+    outside it would call a living process reused. Start times stay right, as the clock shifts with them.
+    """
+    if read_own_namespace("time") not in (_INITIAL_TIME_NS, None):
+        return None
+    return read_boot_id()
 
 
 def boot_clock_offset() -> float:
     """Epoch seconds at which CLOCK_BOOTTIME read zero; `/proc/stat btime` is only good to a second."""
-    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    if _BOOT_CLOCK is None:
+        return time.time() - time.monotonic()
+    before = time.clock_gettime(_BOOT_CLOCK)
     now = time.time()
-    after = time.clock_gettime(time.CLOCK_BOOTTIME)
+    after = time.clock_gettime(_BOOT_CLOCK)
     return now - (before + after) / 2
+
+
+def read_own_namespace(kind: str) -> int | None:
+    """The inode of our own namespace ("pid", "uts", "time"), or None where that cannot be told."""
+    return read_namespace("self", kind) or _ask_pidfd(kind)
+
+
+def read_host_facts() -> HostFacts:
+    """This machine now. Namespaces that cannot be told are taken for foreign ones that bear our name."""
+    if sys.platform != "linux":
+        pid_ns, uts_ns = 0, _INITIAL_UTS_NS
+    else:
+        pid_ns, uts_ns = read_own_namespace("pid"), read_own_namespace("uts")
+    return HostFacts(
+        hostname=platform.node(),
+        boot_id=read_comparable_boot_id(),
+        booted_at=boot_clock_offset(),
+        now=time.time(),
+        pid_ns=pid_ns or 0,
+        pid_ns_is_initial=pid_ns in (0, _INITIAL_PID_NS),
+        uts_ns_is_initial=uts_ns in (None, _INITIAL_UTS_NS),
+        uid=os.geteuid() if hasattr(os, "geteuid") else 0,
+    )
+
+
+def _ask_pidfd(kind: str) -> int | None:
+    if sys.platform != "linux":
+        return None
+    import fcntl
+
+    try:
+        pidfd = os.pidfd_open(os.getpid())
+    except (OSError, AttributeError):
+        return None
+    try:
+        namespace = fcntl.ioctl(pidfd, _PIDFD_GET_NAMESPACE[kind])
+    except OSError:
+        return None
+    finally:
+        os.close(pidfd)
+    try:
+        return os.fstat(namespace).st_ino
+    finally:
+        os.close(namespace)

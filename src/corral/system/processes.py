@@ -7,41 +7,33 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from corral.sidecar.identity import ProcessIdentity
-from corral.system.host import boot_clock_offset, read_boot_id
-
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+from corral.system import procfs
+from corral.system.host import boot_clock_offset, read_comparable_boot_id, read_own_namespace
 
 
 class Process:
     """One process as /proc showed it. Details that may not be read are empty or None, never an exception."""
 
-    def __init__(self, table: ProcessTable, pid: int, stat: bytes) -> None:
-        # comm may contain anything, ")" and spaces included: fields are counted after the last parenthesis.
-        close = stat.rindex(b")")
-        fields = stat[close + 2 :].split()
+    def __init__(self, table: ProcessTable, pid: int, stat: procfs.Stat) -> None:
         self._table = table
         self.pid = pid
-        self.comm = os.fsdecode(stat[stat.index(b"(") + 1 : close])
-        self.state = fields[0].decode()
-        self.parent_pid = int(fields[1])
-        self.terminal_number = int(fields[4])
-        self.is_kernel = bool(int(fields[6]) & 0x00200000)
-        self.start_ticks = int(fields[19])
+        self.comm = os.fsdecode(stat.comm)
+        self.state = stat.state
+        self.parent_pid = stat.parent_pid
+        self.terminal_number = stat.terminal_number
+        self.is_kernel = stat.is_kernel
+        self.start_ticks = stat.start_ticks
 
     @property
     def started_at(self) -> float:
         """Epoch seconds, through CLOCK_BOOTTIME."""
-        return self._table.boot_offset + self.start_ticks / _TICKS_PER_SECOND
+        return self._table.boot_offset + self.start_ticks / procfs.TICKS_PER_SECOND
 
     @cached_property
     def identity(self) -> ProcessIdentity | None:
-        """None when its PID namespace may not be read."""
-        pid_ns = self._table.own_pid_ns if self._table.own_pid_ns else 0
-        try:
-            pid_ns = os.stat(f"/proc/{self.pid}/ns/pid").st_ino
-        except PermissionError:
-            return None
-        except OSError:
+        """None when its PID namespace can't be told: another user's process in a container."""
+        pid_ns = procfs.read_pid_namespace(self.pid)
+        if pid_ns is None:
             return None
         return ProcessIdentity(self._table.boot_id or "", pid_ns, self.pid, self.start_ticks)
 
@@ -57,18 +49,15 @@ class Process:
 
     @cached_property
     def program(self) -> str | None:
-        return self._link("exe")
+        return procfs.read_link(self.pid, "exe")
 
     @cached_property
     def cwd(self) -> str | None:
-        return self._link("cwd")
+        return procfs.read_link(self.pid, "cwd")
 
     @cached_property
     def uid(self) -> int | None:
-        try:
-            return os.stat(f"/proc/{self.pid}").st_uid
-        except OSError:
-            return None
+        return procfs.read_uid(self.pid)
 
     @cached_property
     def terminal(self) -> str | None:
@@ -79,16 +68,13 @@ class Process:
 
     def open_files(self) -> Iterator[str]:
         """Paths of its open descriptors, as far as they may be read."""
-        directory = f"/proc/{self.pid}/fd"
         try:
-            names = os.listdir(directory)
+            names = os.listdir(f"/proc/{self.pid}/fd")
         except OSError:
             return
         for name in names:
-            try:
-                yield os.readlink(f"{directory}/{name}")
-            except OSError:
-                continue
+            if (path := procfs.read_link(self.pid, f"fd/{name}")) is not None:
+                yield path
 
     def mapped_files(self) -> Iterator[str]:
         """Paths of files mapped into it: libraries and extension modules."""
@@ -98,44 +84,20 @@ class Process:
                 yield os.fsdecode(fields[5])
 
     def _read(self, name: str) -> bytes:
-        try:
-            with open(f"/proc/{self.pid}/{name}", "rb") as file:
-                return file.read()
-        except OSError:
-            return b""
-
-    def _link(self, name: str) -> str | None:
-        try:
-            return os.readlink(f"/proc/{self.pid}/{name}")
-        except OSError:
-            return None
+        return procfs.read_bytes(self.pid, name) or b""
 
 
 class ProcessTable:
-    """All processes that /proc shows, read in one pass."""
+    """All processes that /proc shows, read in one pass. Empty where there is no /proc."""
 
     def __init__(self) -> None:
-        self.boot_id = read_boot_id()
+        self.boot_id = read_comparable_boot_id()
         self.boot_offset = boot_clock_offset()
-        try:
-            self.own_pid_ns = os.stat("/proc/self/ns/pid").st_ino
-        except OSError:
-            self.own_pid_ns = 0
+        self.own_pid_ns = read_own_namespace("pid") or 0
         self._by_pid: dict[int, Process] = {}
-        for name in self._list_pids():
-            try:
-                with open(f"/proc/{name}/stat", "rb", buffering=0) as file:
-                    stat = file.read()
+        for name in procfs.list_pids():
+            if (stat := procfs.read_stat(name)) is not None:  # else it ended while we looked
                 self._by_pid[int(name)] = Process(self, int(name), stat)
-            except (OSError, ValueError, IndexError):
-                continue  # it ended while we looked: not a process any more
-
-    @staticmethod
-    def _list_pids() -> list[str]:
-        try:
-            return [name for name in os.listdir("/proc") if name.isdigit()]
-        except OSError:
-            return []
 
     def find(self, pid: int) -> Process | None:
         return self._by_pid.get(pid)
@@ -150,3 +112,20 @@ class ProcessTable:
             seen.add(parent.pid)
             yield parent
             process = parent
+
+    def descendants(self, pid: int) -> Iterator[Process]:
+        """Its children, their children and so on, parents first; not the process itself."""
+        waiting, seen = [pid], {pid}
+        while waiting:
+            for child in self._children.get(waiting.pop(0), ()):
+                if child.pid not in seen:
+                    seen.add(child.pid)
+                    waiting.append(child.pid)
+                    yield child
+
+    @cached_property
+    def _children(self) -> dict[int, list[Process]]:
+        children: dict[int, list[Process]] = {}
+        for process in self:
+            children.setdefault(process.parent_pid, []).append(process)
+        return children

@@ -5,9 +5,18 @@ from __future__ import annotations
 from enum import Enum
 
 # Names that installers give to every machine: two machines that share a home may both be called so.
-_GENERIC = {"archlinux", "centos", "computer", "debian", "fedora", "host", "kali", "laptop", "linux"}
-_GENERIC |= {"localhost", "macbook", "nixos", "pop-os", "raspberrypi", "server", "ubuntu", "user", "vm"}
-_GENERIC |= {"workstation", "wsl"}
+_GENERIC = {
+    "archlinux",
+    "centos",
+    "computer",
+    "debian",
+    "fedora",
+    "host",
+    "kali",
+    "laptop",
+    "linux",
+    "localhost",
+} | {"macbook", "nixos", "pop-os", "raspberrypi", "server", "ubuntu", "user", "vm", "workstation", "wsl"}
 _GENERIC_DOMAINS = (".local", ".localdomain")
 
 

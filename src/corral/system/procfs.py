@@ -1,0 +1,134 @@
+"""What more than one reader needs of /proc/PID. What may not be read is None, never an exception."""
+# ruff: noqa: PTH115, PTH116 - making a Path costs more than reading what it leads to
+
+from __future__ import annotations
+
+import os
+import re
+from typing import NamedTuple
+
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+_READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
+_WHOLE = 4096
+_KERNEL_THREAD = 0x00200000
+_NS_PIDS = re.compile(rb"^NSpid:\t([\d\t]+)$", re.MULTILINE)
+_UIDS = re.compile(rb"^Uid:\t\d+\t(\d+)", re.MULTILINE)
+_THREAD_GROUP = re.compile(rb"^Tgid:\t(\d+)$", re.MULTILINE)
+
+
+class Stat(NamedTuple):
+    """What we use of /proc/PID/stat."""
+
+    comm: bytes
+    state: str
+    parent_pid: int
+    terminal_number: int
+    is_kernel: bool
+    start_ticks: int
+
+
+def parse_stat(line: bytes) -> Stat:
+    """Raises ValueError or IndexError for what is no stat line (an emptied file of a process that ended)."""
+    # comm may contain anything, ")" and spaces included: fields are counted after the last parenthesis.
+    close = line.rindex(b")")
+    fields = line[close + 2 :].split(None, 20)
+    return Stat(
+        line[line.index(b"(") + 1 : close],
+        chr(fields[0][0]),
+        int(fields[1]),
+        int(fields[4]),
+        int(fields[6]) & _KERNEL_THREAD != 0,
+        int(fields[19]),
+    )
+
+
+def read_bytes(pid: int | str, name: str, limit: int = 1 << 22) -> bytes | None:
+    """A file of /proc/PID, or None when it is gone or not for us."""
+    try:
+        fd = os.open(f"/proc/{pid}/{name}", _READ)
+        try:
+            data = os.read(fd, _WHOLE)
+            if len(data) < _WHOLE and name in ("stat", "status"):
+                return data  # these are handed out whole
+            parts = [data]
+            while data and limit > 0:
+                data = os.read(fd, 1 << 16)
+                parts.append(data)
+                limit -= len(data)
+            return b"".join(parts)
+        finally:
+            os.close(fd)
+    except OSError:
+        return None
+
+
+def read_link(pid: int | str, name: str) -> str | None:
+    """Where a link of /proc/PID leads (cwd, exe), or None when it may not be read."""
+    try:
+        return os.readlink(f"/proc/{pid}/{name}")
+    except OSError:
+        return None
+
+
+def read_stat(pid: int | str) -> Stat | None:
+    """The stat line of a process or of a thread, or None when there is none."""
+    line = read_bytes(pid, "stat")
+    try:
+        return parse_stat(line) if line else None
+    except (ValueError, IndexError):
+        return None
+
+
+def read_namespace(pid: int | str, kind: str) -> int | None:
+    """The inode of a namespace of a process, or None when it may not be read (another user's process)."""
+    try:
+        return os.stat(f"/proc/{pid}/ns/{kind}").st_ino
+    except OSError:
+        return None
+
+
+def read_pid_namespace(pid: int) -> int | None:
+    """As above for the PID namespace, and also for other users' processes that are in our own."""
+    found = read_namespace(pid, "pid")
+    return read_namespace("self", "pid") if found is None and len(read_ns_pids(pid)) == 1 else found
+
+
+def read_ns_pids(pid: int) -> tuple[int, ...]:
+    """Its numbers from our namespace to its own, outermost first; empty when they may not be read."""
+    match = _NS_PIDS.search(read_bytes(pid, "status") or b"")
+    return tuple(map(int, match[1].split())) if match else ()
+
+
+def read_thread_group(pid: int) -> int | None:
+    """The PID of the process that this number is a thread of; its own for a process."""
+    match = _THREAD_GROUP.search(read_bytes(pid, "status") or b"")
+    return int(match[1]) if match else None
+
+
+def read_uid(pid: int) -> int | None:
+    """The effective user of a process."""
+    try:
+        status = os.stat(f"/proc/{pid}")
+    except OSError:
+        return None
+    if status.st_uid != 0:
+        return status.st_uid
+    # The directory of a process that must not be dumped belongs to root, whoever runs it.
+    match = _UIDS.search(read_bytes(pid, "status") or b"")
+    return int(match[1]) if match else None
+
+
+def list_pids() -> list[str]:
+    """The names of all processes that /proc shows."""
+    try:
+        return [name for name in os.listdir("/proc") if name[0] in "123456789" and name.isdigit()]
+    except OSError:
+        return []
+
+
+def is_ours() -> bool:
+    """Whether /proc is mounted and counts PIDs as we do (after a bare `unshare --pid` it does not)."""
+    try:
+        return os.readlink("/proc/self") == str(os.getpid())
+    except OSError:
+        return False
