@@ -1,0 +1,125 @@
+"""Every kimi-code session on disk: listed with two stats each when known, read within a budget when not."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from corral.model.key import Home
+from corral.model.record import SessionRecord, Skipped
+from corral.providers import Known
+from corral.providers.kimi_code.places import NAME, Bucket, list_buckets, opened
+from corral.providers.kimi_code.state import State, read_state
+from corral.providers.kimi_code.wire import Wire, read_wire
+from corral.system.text import one_line
+
+WIRE = "agents/main/wire.jsonl"
+
+_SETTLED_NS = 100_000_000
+"""A change within one tick of the clock leaves the same mtime: what is younger than this is not kept."""
+
+
+def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]:
+    buckets: list[Bucket] = []
+    for found in list_buckets(home.path):
+        if isinstance(found, Skipped):
+            yield found
+        else:
+            buckets.append(found)
+    repeated = _find_repeated(buckets)
+    settled_before = time.time_ns() - _SETTLED_NS
+    for bucket in buckets:
+        yield from _list_bucket(home.path, bucket, repeated, settled_before, known)
+
+
+def _find_repeated(buckets: list[Bucket]) -> frozenset[str]:
+    seen: set[str] = set()
+    repeated: set[str] = set()
+    for bucket in buckets:
+        repeated.update(seen.intersection(bucket.sessions))
+        seen.update(bucket.sessions)
+    return frozenset(repeated)
+
+
+def _list_bucket(
+    home: str, bucket: Bucket, repeated: frozenset[str], settled_before: int, known: Known
+) -> Iterator[SessionRecord]:
+    with opened(bucket) as fd:
+        if fd is None:
+            return
+        for session_id in bucket.sessions:
+            path = f"{bucket.path}/{session_id}"
+            is_repeated = session_id in repeated
+            state = _stat(f"{session_id}/state.json", fd)
+            wire = _stat(f"{session_id}/{WIRE}", fd)
+            fingerprint = (
+                *((state.st_mtime_ns, state.st_size, state.st_ino) if state else (0, -1, 0)),
+                *((wire.st_mtime_ns, wire.st_size, wire.st_ino) if wire else (0, -1, 0)),
+                int(is_repeated),
+            )
+            record = known.find(path, fingerprint)
+            if record is None:
+                record = _read_session(home, bucket.name, path, session_id, is_repeated)
+                if max(fingerprint[0], fingerprint[3]) < settled_before:
+                    known.keep(path, fingerprint, record)
+            yield record
+
+
+def _stat(path: str, fd: int) -> os.stat_result | None:
+    try:
+        return os.stat(path, dir_fd=fd, follow_symlinks=False)
+    except OSError:
+        return None
+
+
+def _read_session(home: str, bucket: str, path: str, session_id: str, is_repeated: bool) -> SessionRecord:
+    found = read_state(f"{path}/state.json")
+    state = found if isinstance(found, State) else None
+    wire = read_wire(f"{path}/{WIRE}")
+    reason = _find_obstacle(found, wire, session_id)
+    return SessionRecord(
+        provider=NAME,
+        home=home,
+        scope=bucket,
+        session_id=session_id,
+        path=path,
+        work_dir=state.cwd if state else None,
+        title=_find_title(state, wire),
+        created_at=state.created_seconds if state else None,
+        updated_at=(state.updated_seconds if state else None) or wire.updated_at,
+        durable=reason is None,
+        not_durable_reason=reason,
+        turn=wire.turn,
+        turn_started_at=wire.turn_started_at,
+        unfinished=wire.unfinished,
+        waits_for=wire.waits_for,
+        archived=state.archived if state else False,
+        forked_from=one_line(state.forked_from) if state and state.forked_from else None,
+        notes=tuple(_list_notes(state, wire, is_repeated)),
+    )
+
+
+def _find_obstacle(state: State | str, wire: Wire, session_id: str) -> str | None:
+    """Why kimi-code could not resume it: it needs a readable state.json and the main agent's log."""
+    if isinstance(state, str):
+        return f"{state}: kimi-code does not find such a session"
+    if state.id != session_id:
+        return "state.json names another session"
+    if not wire.exists:
+        return f"{WIRE} is missing or no file: kimi-code can't resume without it"
+    return None
+
+
+def _list_notes(state: State | None, wire: Wire, is_repeated: bool) -> Iterator[str]:
+    if is_repeated:
+        yield "the same id exists in another bucket: these are two sessions"
+    if state is not None and state.migrated_from:
+        yield f"migrated from kimi-cli session {one_line(state.migrated_from)}"
+    yield from wire.notes
+
+
+def _find_title(state: State | None, wire: Wire) -> str | None:
+    # kimi 2.1 gives no title to a session of `kimi -p` (2026-11)
+    title = one_line(state.title) if state and state.title else None
+    return title or wire.first_prompt
