@@ -9,6 +9,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from corral.model.claim import Claim, ClaimKind
 from corral.model.process import HostFacts
@@ -23,6 +24,16 @@ BATCH = 500
 BATCHES = 21
 
 
+class Row(NamedTuple):
+    """One measured thing."""
+
+    what: str
+    verdict: str
+    median_us: float
+    best_us: float
+    goal_us: float
+
+
 def main() -> int:
     """Print one line per kind of record; 1 when a goal is missed."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -32,15 +43,13 @@ def main() -> int:
     rows = [_measure_verdict(name, claim, host) for name, claim in _records(host).items()]
     rows.append(_measure_table())
     if as_json:
-        print(json.dumps({"schema": 1, "rows": rows}, indent=2))
+        print(json.dumps({"schema": 1, "rows": [row._asdict() for row in rows]}, indent=2))
     else:
-        print(f"{'what':<34}{'verdict':<22}{'median µs':>11}{'best µs':>9}{'goal µs':>9}")
+        print(f"{'what':<34}{'verdict':<28}{'median µs':>11}{'best µs':>9}{'goal µs':>9}")
         for row in rows:
-            print(
-                f"{row['what']:<34}{row['verdict']:<22}{row['median_us']:>11.1f}{row['best_us']:>9.1f}"
-                f"{row['goal_us']:>9.1f}"
-            )
-    return 0 if all(row["best_us"] <= row["goal_us"] for row in rows) else 1
+            numbers = f"{row.median_us:>11.1f}{row.best_us:>9.1f}{row.goal_us:>9.1f}"
+            print(f"{row.what:<34}{row.verdict:<28}{numbers}")
+    return 0 if all(row.best_us <= row.goal_us for row in rows) else 1
 
 
 def _records(host: HostFacts) -> dict[str, Claim]:
@@ -74,7 +83,7 @@ def _free_pid() -> int:
     return next(pid for pid in range(4_000_000, 4_100_000) if table.find(pid) is None)
 
 
-def _measure_verdict(name: str, claim: Claim, host: HostFacts) -> dict[str, object]:
+def _measure_verdict(name: str, claim: Claim, host: HostFacts) -> Row:
     verdict = decide_liveness(claim, probe_claim(claim), host, None)
 
     def judge() -> None:
@@ -84,25 +93,19 @@ def _measure_verdict(name: str, claim: Claim, host: HostFacts) -> dict[str, obje
     return _row(name, f"{verdict.liveness}({verdict.rule})", judge, BATCH, GOAL_US)
 
 
-def _measure_table() -> dict[str, object]:
+def _measure_table() -> Row:
     count = sum(1 for _ in ProcessTable())
     name = f"process table, each of {count}"
     return _row(name, "", lambda: (ProcessTable(), None)[1], count, TABLE_GOAL_US_PER_PROCESS)
 
 
-def _row(name: str, verdict: str, work: Callable[[], None], count: int, goal_us: float) -> dict[str, object]:
+def _row(name: str, verdict: str, work: Callable[[], None], count: int, goal_us: float) -> Row:
     times: list[float] = []
     for _ in range(BATCHES):
         before = time.perf_counter()
         work()
         times.append((time.perf_counter() - before) / count * 1e6)
-    return {
-        "what": name,
-        "verdict": verdict,
-        "median_us": round(statistics.median(times), 2),
-        "best_us": round(min(times), 2),
-        "goal_us": round(goal_us, 2),
-    }
+    return Row(name, verdict, round(statistics.median(times), 2), round(min(times), 2), round(goal_us, 2))
 
 
 if __name__ == "__main__":

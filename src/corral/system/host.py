@@ -6,6 +6,7 @@ import os
 import platform
 import sys
 import time
+from functools import lru_cache
 from pathlib import Path
 
 from corral.model.process import HostFacts
@@ -54,12 +55,17 @@ def read_own_namespace(kind: str) -> int | None:
     return read_namespace("self", kind) or _ask_pidfd(kind)
 
 
+def read_own_pid_namespace() -> int:
+    """The inode of our PID namespace, which no process ever leaves; 0 where it cannot be told."""
+    return _read_pid_namespace_of(os.getpid())
+
+
 def read_host_facts() -> HostFacts:
     """This machine now. Namespaces that cannot be told are taken for foreign ones that bear our name."""
     if sys.platform != "linux":
         pid_ns, uts_ns = 0, _INITIAL_UTS_NS
     else:
-        pid_ns, uts_ns = read_own_namespace("pid"), read_own_namespace("uts")
+        pid_ns, uts_ns = read_own_pid_namespace() or None, read_own_namespace("uts")
     return HostFacts(
         hostname=platform.node(),
         boot_id=read_comparable_boot_id(),
@@ -70,6 +76,11 @@ def read_host_facts() -> HostFacts:
         uts_ns_is_initial=uts_ns in (None, _INITIAL_UTS_NS),
         uid=os.geteuid() if hasattr(os, "geteuid") else 0,
     )
+
+
+@lru_cache(maxsize=1)
+def _read_pid_namespace_of(_own_pid: int) -> int:
+    return read_own_namespace("pid") or 0
 
 
 def _ask_pidfd(kind: str) -> int | None:

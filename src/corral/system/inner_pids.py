@@ -6,7 +6,7 @@ import time
 from typing import NamedTuple
 
 from corral.system import procfs
-from corral.system.host import boot_clock_offset, read_own_namespace
+from corral.system.host import boot_clock_offset, read_own_pid_namespace
 
 _MAX_AGE_S = 30.0
 
@@ -29,7 +29,7 @@ class InnerPids:
         self._read_at = time.time()
         self._read_at_monotonic = time.monotonic()
         self._by_inner_pid: dict[int, list[InnerProcess]] = {}
-        own = read_own_namespace("pid")
+        own = read_own_pid_namespace()
         offset = boot_clock_offset()
         for name in procfs.list_pids():
             pid_ns = procfs.read_namespace(name, "pid")

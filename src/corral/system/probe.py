@@ -10,7 +10,7 @@ import sys
 from corral.model.claim import Claim
 from corral.model.process import ProbeFacts, ProcessState
 from corral.system import procfs
-from corral.system.host import boot_clock_offset, read_boot_id, read_own_namespace
+from corral.system.host import boot_clock_offset, read_boot_id, read_own_pid_namespace
 from corral.system.inner_pids import read_inner_pids
 
 _INITIAL_PID_NS = 4026531836
@@ -41,7 +41,7 @@ def probe(pid: int, claim_written_at: float | None) -> ProbeFacts:
 def probe_claim(claim: Claim) -> ProbeFacts:
     """A look at the process that a claim names, also when it names one inside a container on this machine."""
     foreign = claim.pid_ns is not None and claim.start_ticks is not None and claim.boot_id is not None
-    if not foreign or claim.pid_ns == (own := read_own_namespace("pid")) or claim.boot_id != read_boot_id():
+    if not foreign or claim.pid_ns == (own := read_own_pid_namespace()) or claim.boot_id != read_boot_id():
         return probe(claim.pid, claim.written_at)
     same_start = [
         process

@@ -8,7 +8,7 @@ from functools import cached_property
 
 from corral.sidecar.identity import ProcessIdentity
 from corral.system import procfs
-from corral.system.host import boot_clock_offset, read_comparable_boot_id, read_own_namespace
+from corral.system.host import boot_clock_offset, read_comparable_boot_id, read_own_pid_namespace
 
 
 class Process:
@@ -93,7 +93,7 @@ class ProcessTable:
     def __init__(self) -> None:
         self.boot_id = read_comparable_boot_id()
         self.boot_offset = boot_clock_offset()
-        self.own_pid_ns = read_own_namespace("pid") or 0
+        self.own_pid_ns = read_own_pid_namespace()
         self._by_pid: dict[int, Process] = {}
         for name in procfs.list_pids():
             if (stat := procfs.read_stat(name)) is not None:  # else it ended while we looked

@@ -12,7 +12,6 @@ _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 _WHOLE = 4096
 _KERNEL_THREAD = 0x00200000
 _NS_PIDS = re.compile(rb"^NSpid:\t([\d\t]+)$", re.MULTILINE)
-_UIDS = re.compile(rb"^Uid:\t\d+\t(\d+)", re.MULTILINE)
 _THREAD_GROUP = re.compile(rb"^Tgid:\t(\d+)$", re.MULTILINE)
 
 
@@ -48,8 +47,8 @@ def read_bytes(pid: int | str, name: str, limit: int = 1 << 22) -> bytes | None:
         fd = os.open(f"/proc/{pid}/{name}", _READ)
         try:
             data = os.read(fd, _WHOLE)
-            if len(data) < _WHOLE and name in ("stat", "status"):
-                return data  # these are handed out whole
+            if len(data) < _WHOLE and name != "maps":
+                return data  # only maps is handed out in pieces of its own size
             parts = [data]
             while data and limit > 0:
                 data = os.read(fd, 1 << 16)
@@ -108,14 +107,10 @@ def read_thread_group(pid: int) -> int | None:
 def read_uid(pid: int) -> int | None:
     """The effective user of a process."""
     try:
-        status = os.stat(f"/proc/{pid}")
+        # The files in it belong to root when the process may not be dumped; the directory never does.
+        return os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return None
-    if status.st_uid != 0:
-        return status.st_uid
-    # The directory of a process that must not be dumped belongs to root, whoever runs it.
-    match = _UIDS.search(read_bytes(pid, "status") or b"")
-    return int(match[1]) if match else None
 
 
 def list_pids() -> list[str]:
