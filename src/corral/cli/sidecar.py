@@ -24,17 +24,18 @@ examples:
 exit codes: 0 ok · 1 refused or failed · 2 usage · 4 not found"""
 
 _WRITE = """\
-Write DIR/runtime.json: the process serves the session from now on. The file is replaced atomically. It is left
-alone, with exit code 1, while another process that is alive (or not proven dead) holds it. Call it again
-whenever the process moves to another session (clear the old file first), and at any event to take over a file
-whose holder has died."""
+Write DIR/runtime.json: the process serves the session from now on. The file is replaced atomically. It is
+left alone, with exit code 1, while another process that is alive (or not proven dead) holds it. Call it again
+whenever the process moves to another session (clear the old file first), and at any event to take over a
+file whose holder has died."""
 
 _WRITE_EPILOG = """\
 The process is the one that called corral, unless --pid names another. From a shell script, that is the shell:
 pass the PID of the agent itself.
 
 example:
-  corral sidecar write ~/.mycli/sessions/42 --session-id 42 --work-dir "$PWD" --cli mycli --version 1.2 --pid 4711"""
+  corral sidecar write ~/.mycli/sessions/42 --session-id 42 --work-dir "$PWD" \\
+      --cli mycli --version 1.2 --pid 4711"""
 
 _READ = """\
 Print the record in a runtime.json after checking it strictly. Anything wrong is refused by name and leaves
@@ -176,7 +177,7 @@ def _run_check(args: argparse.Namespace) -> int:
 
 
 def check_sidecar(path: str) -> Verdict | Refusal:
-    """The verdict on one file. The engine has the full procedure; the sidecar's own check stands in for it."""
+    """The verdict on one file: by the engine, which has the full procedure, or by the sidecar alone."""
     try:
         from corral import engine
     except ImportError:

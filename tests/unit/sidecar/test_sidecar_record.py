@@ -85,12 +85,16 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in INVALID for value in values])
+@pytest.mark.parametrize(
+    ("field", "value"), [(field, value) for field, values in INVALID for value in values]
+)
 def test_a_wrong_value_is_refused_by_the_name_of_its_field(field: str, value: object):
     assert code(dump(OURS | {field: value})) == f"invalid:{field}"
 
 
-@pytest.mark.parametrize("field", ["schema_version", "pid", "session_id", "work_dir", "hostname", "started_at"])
+@pytest.mark.parametrize(
+    "field", ["schema_version", "pid", "session_id", "work_dir", "hostname", "started_at"]
+)
 def test_a_missing_field_is_named(field: str):
     assert code(dump({name: value for name, value in V1.items() if name != field})) == f"invalid:{field}"
 
@@ -147,7 +151,13 @@ def test_a_record_longer_than_the_limit_is_too_large():
 
 
 def test_kimi_clis_background_task_file_of_the_same_name_is_refused():
-    task = {"status": "killed", "worker_pid": 8049, "child_pid": 8064, "started_at": 1794772209.05, "exit_code": -15}
+    task = {
+        "status": "killed",
+        "worker_pid": 8049,
+        "child_pid": 8064,
+        "started_at": 1794772209.05,
+        "exit_code": -15,
+    }
     assert code(dump(task)) == "invalid:schema_version"
 
 
@@ -177,7 +187,9 @@ def test_any_value_in_any_field_is_accepted_exactly_or_refused(field: str, value
         assert kept == value and (type(kept) is type(value) or field == "started_at")
         assert type(value) is not bool
     if isinstance(result, RuntimeRecord):
-        assert math.isfinite(result.started_at) and 1 <= result.pid <= 4194304 and is_valid_id(result.session_id)
+        assert (
+            math.isfinite(result.started_at) and 1 <= result.pid <= 4194304 and is_valid_id(result.session_id)
+        )
 
 
 @given(st.data())

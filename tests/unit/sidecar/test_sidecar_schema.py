@@ -29,10 +29,11 @@ BASE = {
     "pid_ns": 6,
 }
 VALUES = [
-    None, True, False, 0, 1, -1, 2, 5.5, "1", "", ".", "..", "...", "-a", "a.b", "a/b", "a\n", "a\0", "\ud800", "é",
-    [], {}, [1], {"a": 1}, 4194304, 4194305, 2**64 - 1, 2**64, 10**400, "x" * 64, "x" * 65, "x" * 128, "x" * 129,
-    "x" * 255, "x" * 256, "x" * 32767, "x" * 32768,
-]  # fmt: skip
+    *[None, True, False, 0, 1, -1, 2, 5.5, 4194304, 4194305, 2**64 - 1, 2**64, 10**400],
+    *["", ".", "..", "...", "-a", "a.b", "a/b", "a\n", "a\0", "\ud800", "é", "1"],
+    *["x" * length for length in (64, 65, 128, 129, 255, 256, 32767, 32768)],
+    *[[], {}, [1], {"a": 1}],
+]
 
 
 def agree(fields: dict[str, object]) -> None:
@@ -45,7 +46,9 @@ def test_the_schema_is_a_schema():
 
 
 def test_what_we_write_passes_the_schema(tmp_path: Path):
-    sidecar.write(tmp_path, session_id="s1", work_dir="/w", cli="kimi-cli", version="1.51.0", provider="kimi-cli")
+    sidecar.write(
+        tmp_path, session_id="s1", work_dir="/w", cli="kimi-cli", version="1.51.0", provider="kimi-cli"
+    )
     VALIDATOR.validate(json.loads((tmp_path / "runtime.json").read_text("utf-8")))
 
 
