@@ -1,0 +1,59 @@
+"""The command line that a CLI runs as our hook: how it is made, and how it is recognised again."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from pathlib import Path
+
+PROGRAM_NAME = "corral-hook.pyz"
+"""Entries are known by it: a CLI may rewrite its config without comments, and our data directory may move."""
+
+
+def program_path(data_dir: str) -> str:
+    return str(Path(data_dir).absolute() / PROGRAM_NAME)
+
+
+def base_interpreter() -> str:
+    """The Python behind this virtual environment: a checkout may be moved or deleted."""
+    found = str(getattr(sys, "_base_executable", "") or sys.executable)
+    is_own = sys.prefix != sys.base_prefix and Path(found).is_relative_to(sys.prefix)
+    return os.path.realpath(found) if is_own else str(Path(found).absolute())
+
+
+def hook_command(provider: str, data_dir: str, state_dir: str) -> str:
+    """For /bin/sh -c. It says nothing and succeeds, also when the interpreter or the program has vanished."""
+    words = [
+        base_interpreter(),
+        "-I",
+        "-S",
+        program_path(data_dir),
+        provider,
+        str(Path(state_dir).absolute()),
+    ]
+    return f"{shlex.join(words)} >/dev/null 2>&1 || :"
+
+
+def is_our_command(command: object) -> bool:
+    """Any command that runs a hook program of corral's, wherever that lies."""
+    if not isinstance(command, str) or PROGRAM_NAME not in command:
+        return False
+    return any(word.rpartition("/")[2] == PROGRAM_NAME for word in _words(command))
+
+
+def find_missing_file(command: str) -> str | None:
+    """The interpreter or program that a command of ours names and that is not there."""
+    words = _words(command)
+    program = next((word for word in words if word.rpartition("/")[2] == PROGRAM_NAME), None)
+    for path in (words[0] if words else None, program):
+        if path is not None and not Path(path).is_file():
+            return path
+    return None
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:
+        return []

@@ -1,0 +1,178 @@
+"""Our entries in a config.toml: put in and taken out, with every other byte, comment and order kept."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from typing import Any, cast
+
+from corral.hooks.command import is_our_command
+from corral.hooks.edit import EditRefused, Entry, newline_of
+from corral.hooks.toml_lines import Statement, list_statements, next_line
+
+TIMEOUT_SECONDS = 5
+_SECTION = "[[hooks]]"
+
+
+def find_entries(text: str) -> list[Entry]:
+    """The entries of ours that are there, in their order."""
+    return [Entry(str(hook.get("event")), hook["command"]) for hook in _hooks(_parse(text)) if _is_ours(hook)]
+
+
+def add_entries(text: str, entries: Sequence[Entry]) -> str:
+    """The text with our entries behind the hooks that are there. Raises EditRefused."""
+    before = _parse(text)
+    hooks = before.get("hooks", [])
+    if not isinstance(hooks, list) or not all(isinstance(hook, dict) for hook in cast(list[object], hooks)):
+        raise EditRefused("hooks is not a list of tables")
+    edited = _extend_inline(text, entries) if _is_inline(text) else _append_sections(text, entries)
+    wanted = {**before, "hooks": [*cast(list[object], hooks), *(_table(entry) for entry in entries)]}
+    if _parse(edited) != wanted:
+        raise EditRefused("it could not be edited without changing something else")
+    return edited
+
+
+def remove_entries(text: str, created: Sequence[str]) -> str:
+    """The text without our entries. A list that is in `created` was made by us and goes when it is empty."""
+    before = _parse(text)
+    if not any(_is_ours(hook) for hook in _hooks(before)):
+        return text
+    edited = _shorten_inline(text) if _is_inline(text) else _cut_sections(text)
+    kept = [hook for hook in _hooks(before) if not _is_ours(hook)]
+    empty: dict[str, Any] = {"hooks": []}
+    if {**empty, **_parse(edited)} != {**before, "hooks": kept}:
+        raise EditRefused("our entries could not be removed without changing something else")
+    return edited
+
+
+def list_missing(text: str, entries: Sequence[Entry]) -> tuple[str, ...]:
+    """The containers that adding these entries will create."""
+    return ("hooks",) if entries and "hooks" not in _parse(text) else ()
+
+
+def new_text(entries: Sequence[Entry]) -> str:
+    """A whole config.toml with nothing but our entries."""
+    return _append_sections("", entries)
+
+
+def find_switch_off(text: str) -> str | None:
+    """A setting that keeps every hook from running: the Kimis have none."""
+    return None
+
+
+def _parse(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise EditRefused(str(error)) from error
+    except RecursionError as error:
+        raise EditRefused("nested too deeply") from error
+
+
+def _hooks(document: dict[str, Any]) -> list[dict[str, Any]]:
+    hooks = document.get("hooks")
+    if not isinstance(hooks, list):
+        return []
+    return [cast(dict[str, Any], hook) for hook in cast(list[object], hooks) if isinstance(hook, dict)]
+
+
+def _is_ours(hook: dict[str, Any]) -> bool:
+    return is_our_command(hook.get("command"))
+
+
+def _table(entry: Entry) -> dict[str, Any]:
+    return {"event": entry.event, "command": entry.command, "timeout": TIMEOUT_SECONDS}
+
+
+def _sections(text: str) -> list[tuple[int, int]]:
+    """Where each [[hooks]] begins and where its last statement ends, sub-tables included."""
+    sections: list[list[int]] = []
+    inside = False
+    for statement in list_statements(text):
+        if statement.header == _SECTION:
+            sections.append([statement.start, statement.end])
+            inside = True
+            continue
+        if statement.header is not None:
+            inside = inside and statement.header.lstrip("[").startswith("hooks.")
+        if inside:
+            sections[-1][1] = statement.end
+    return [(start, end) for start, end in sections]
+
+
+def _is_inline(text: str) -> bool:
+    """`hooks = [ … ]`: the one other way to write the list."""
+    return "hooks" in _parse(text) and not _sections(text)
+
+
+def _append_sections(text: str, entries: Sequence[Entry]) -> str:
+    newline = newline_of(text)
+    sections = _sections(text)
+    # Behind the last one, not at the end of the file: a list of tables is best left in one piece.
+    place = next_line(text, sections[-1][1]) if sections else len(text)
+    blocks = "".join(newline + newline.join(_lines(entry)) + newline for entry in entries)
+    head = text[:place]
+    if head and not head.endswith("\n"):
+        head += newline
+    return (head + blocks if head else blocks[len(newline) :]) + text[place:]
+
+
+def _lines(entry: Entry) -> list[str]:
+    import tomlkit
+
+    values = (
+        f"{name} = {cast(Any, tomlkit.item(value)).as_string()}" for name, value in _table(entry).items()
+    )
+    return [_SECTION, *values]
+
+
+def _cut_sections(text: str) -> str:
+    """Takes our sections out, each with the empty line before it."""
+    ours = [_is_ours(hook) for hook in _hooks(_parse(text))]
+    for (start, end), is_ours in reversed(list(zip(_sections(text), ours, strict=True))):
+        if not is_ours:
+            continue
+        start = text.rfind("\n", 0, start) + 1
+        above = text[:start].removesuffix("\n").removesuffix("\r")
+        if above.endswith("\n") or not above:
+            start = len(above)
+        text = text[:start] + text[next_line(text, end) :]
+    return text
+
+
+def _extend_inline(text: str, entries: Sequence[Entry]) -> str:
+    import tomlkit
+
+    statement, array = _inline_array(text)
+    for entry in entries:
+        table = cast(Any, tomlkit.inline_table())
+        table.update(_table(entry))
+        array.append(table)
+    return _replace_value(text, statement, array)
+
+
+def _shorten_inline(text: str) -> str:
+    statement, array = _inline_array(text)
+    for index in reversed(range(len(array))):
+        if _is_ours(cast(dict[str, Any], array[index])):
+            del array[index]
+    return _replace_value(text, statement, array)
+
+
+def _inline_array(text: str) -> tuple[Statement, Any]:
+    """The one statement that assigns the list, and the list as tomlkit has it."""
+    import tomlkit
+
+    for statement in list_statements(text):
+        if statement.header is not None:
+            break
+        # Parsed on its own: nothing else of the file passes through another program's hands.
+        document = tomlkit.parse(text[statement.start : statement.end])
+        if "hooks" in document:
+            return statement, document["hooks"]
+    raise EditRefused("hooks is written in a way that can't be edited")
+
+
+def _replace_value(text: str, statement: Statement, array: Any) -> str:
+    key = text[statement.start : statement.end].split("=", 1)[0]
+    return text[: statement.start] + f"{key}= {array.as_string()}" + text[statement.end :]
