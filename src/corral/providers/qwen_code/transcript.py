@@ -180,7 +180,7 @@ def _read_tail(transcript: Transcript) -> _Tail:
     tail = _Tail()
     decided = False
     parents: set[str] = set()
-    """Of the messages seen so far, hence of later ones: a rewind or a rename also goes back, as `system`."""
+    """Of the messages only: a rewind or a rename also continues from an earlier record, as `system`."""
     for line in transcript.backward(TAIL_BUDGET):
         if (
             decided
@@ -194,8 +194,8 @@ def _read_tail(transcript: Transcript) -> _Tail:
             continue
         if record.type not in _TYPES:
             continue
-        tail.branched = tail.branched or (record.parentUuid is not None and record.parentUuid in parents)
         if record.parentUuid is not None and record.type != "system":
+            tail.branched = tail.branched or record.parentUuid in parents
             parents.add(record.parentUuid)
         tail.newest = tail.newest or record
         if record.type == "system":
