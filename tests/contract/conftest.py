@@ -16,6 +16,18 @@ from tests.contract.driver import Driver
 from tests.contract.model_server import ModelServer
 
 
+CLIS = ("kimi_cli", "kimi_code", "qwen_code")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The tests of one CLI run one after another: corral sees every process of the user, in whatever home."""
+    for item in items:
+        names = {*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()}
+        for cli in CLIS:
+            if cli in names or f"test_{cli}.py" in str(item.path):
+                item.add_marker(pytest.mark.xdist_group(cli))
+
+
 @pytest.fixture(scope="session")
 def agents() -> Agents:
     """The real programs; the first use on a machine installs them, which takes a minute."""
@@ -52,7 +64,7 @@ def qwen_code(home: Path, agents: Agents, model_server: ModelServer) -> QwenCode
     return QwenCode(homes.make_qwen_code_home(home, agents, model_server), model_server)
 
 
-@pytest.fixture(params=["kimi_cli", "kimi_code", "qwen_code"])
+@pytest.fixture(params=CLIS)
 def driver(request: pytest.FixtureRequest) -> Driver:
     """Each of the CLIs in turn."""
     make: Callable[[str], Driver] = request.getfixturevalue

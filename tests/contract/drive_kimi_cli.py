@@ -34,7 +34,10 @@ class KimiCli:
     ) -> KimiCliTui:
         where = work_dir or self.home.work_dir
         argv = ["kimi", *_session_args(session_id, resume), *args]
-        return KimiCliTui(Terminal(argv, cwd=where, env=self.home.env), self.server, self.home)
+        return self.on(Terminal(argv, cwd=where, env=self.home.env))
+
+    def on(self, terminal: Terminal) -> KimiCliTui:
+        return KimiCliTui(terminal, self.server, self.home)
 
     def print_run(
         self,

@@ -35,7 +35,9 @@ class KimiCode:
         args: Sequence[str] = (),
     ) -> KimiCodeTui:
         argv = ["kimi", *_session_args(session_id, resume), *args]
-        terminal = Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env)
+        return self.on(Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env))
+
+    def on(self, terminal: Terminal) -> KimiCodeTui:
         return KimiCodeTui(terminal, self.server, self.home)
 
     def print_run(

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, run_without_terminal
+from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal
 from tests.contract.homes import Home
 from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
@@ -15,7 +15,6 @@ from tests.contract.processes import Proc, cmdline
 from tests.contract.terminal import Terminal
 
 _PLACEHOLDER = "Type your message or @path/to/file"
-_LEVELS = 3  # bin/qwen, cli.js, cli.js: only the third serves (0.24.4, 2026-11)
 
 
 class QwenCode:
@@ -36,7 +35,9 @@ class QwenCode:
         args: Sequence[str] = (),
     ) -> QwenCodeTui:
         argv = ["qwen", *_session_args(session_id, resume), *args]
-        terminal = Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env)
+        return self.on(Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env))
+
+    def on(self, terminal: Terminal) -> QwenCodeTui:
         return QwenCodeTui(terminal, self.server, self.home)
 
     def print_run(
@@ -78,6 +79,7 @@ class QwenCodeTui(Tui):
     def is_idle_after(self, call: Call) -> bool:
         return "◐" not in self.terminal.title() and "esc to cancel" not in self.terminal.screen()
 
+    # Levels: bin/qwen, cli.js, cli.js, of which the last serves; `-p` has two (0.24.4, 2026-11).
     def is_mine(self, proc: Proc) -> bool:
         return any(word.endswith("/cli.js") for word in cmdline(proc.pid)[:3])
 
@@ -93,10 +95,20 @@ class QwenCodeTui(Tui):
         return self._leave_by("/clear")
 
     def fork(self) -> str:
-        return self._leave_by("/branch")
+        # 0.24.4 counts the typed command itself as a response in progress, and so refuses /branch always (2026-11).
+        raise Unsupported("qwen-code 0.24.4 refuses /branch; use print_run(…, resume=id, args=['--fork-session'])")
 
     def undo(self) -> str:
-        raise NotImplementedError
+        # For the same reason a typed /rewind does nothing; the Escape key, twice, opens the same list.
+        self.terminal.send("\x1b")
+        self.terminal.wait_screen("Press Esc again to rewind")
+        self.terminal.send("\x1b")
+        self.terminal.wait_screen("Enter to select · Esc to cancel")
+        self.terminal.send("\r")
+        self.terminal.wait_screen("› Restore conversation only")
+        self.terminal.send("\r")
+        self.clear_input()
+        return self.current_session() or ""
 
     def switch_to(self, session_id: str) -> None:
         if (now := self._leave_by(f"/resume {session_id}")) != session_id:

@@ -12,7 +12,7 @@ from typing import Protocol
 from tests.contract.homes import Home
 from tests.contract.model_calls import Call, Kind
 from tests.contract.model_server import ModelServer
-from tests.contract.processes import Proc, descendants
+from tests.contract.processes import Proc, descendants, stop_all
 from tests.contract.terminal import Terminal
 
 READY_SECONDS = 60.0
@@ -34,6 +34,10 @@ class Driver(Protocol):
         resume: str | None = None,
         args: Sequence[str] = (),
     ) -> Tui: ...
+
+    def on(self, terminal: Terminal) -> Tui:
+        """The agent that runs on a terminal which somebody else started."""
+        ...
 
     def print_run(
         self,
@@ -215,14 +219,21 @@ def squeezed(text: str) -> str:
 def run_without_terminal(
     argv: Sequence[str], *, cwd: Path, home: Home, timeout: float = PRINT_SECONDS
 ) -> subprocess.CompletedProcess[str]:
-    """Runs a CLI to its end with no terminal and nothing on stdin."""
-    return subprocess.run(
+    """Runs a CLI to its end with no terminal and nothing on stdin. All that it started is gone afterwards."""
+    process = subprocess.Popen(
         list(argv),
         cwd=cwd,
         env=dict(home.env),
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=timeout,
-        check=False,
+        start_new_session=True,
     )
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except BaseException:
+        stop_all(descendants(process.pid))
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(list(argv), process.returncode, out, err)

@@ -48,7 +48,7 @@ class Call:
     model: str
     messages: Sequence[Mapping[str, Any]]
     tools: Sequence[str]
-    prompt: str  # the text that steered the answer: the last thing the user (or the CLI for him) said
+    prompt: str  # what the user said last, which steers the answer; "" if a tool result came after it
     prompt_cache_key: str | None
     headers: Mapping[str, str]
     completion_id: str
@@ -102,11 +102,13 @@ def texts(message: Mapping[str, Any]) -> list[str]:
 
 
 def steering_text(messages: Sequence[Mapping[str, Any]]) -> str:
-    """What the user said last, or "" if a tool result came after it. Reminders that the CLIs add are left out."""
+    """The last paragraph that the user said, or "" if a tool result came after it; no reminders of the CLI's own."""
     said: list[str] = []
     for message in reversed(messages):
         if message.get("role") != "user":
             break
         said = texts(message) + said
-    plain = [text.strip() for text in said if text.strip() and not text.lstrip().startswith("<")]
+    # A prompt that was never answered is joined to the next one by a blank line when kimi-code resumes.
+    paragraphs = [part.strip() for text in said for part in text.split("\n\n")]
+    plain = [part for part in paragraphs if part and not part.startswith("<") and not part.endswith(">")]
     return plain[-1] if plain else ""

@@ -1,0 +1,136 @@
+"""A check-up: what is installed, what was found where, what could not be read, and what would help."""
+
+from __future__ import annotations
+
+import os
+
+from msgspec import Struct
+
+from corral.engine.catalogue import all_providers
+from corral.engine.gather import environment
+from corral.engine.selection import Selection
+from corral.engine.survey import take_survey
+from corral.hooks.installed import read_installation
+from corral.model.record import Skipped
+from corral.model.restore import Program
+from corral.model.session import AgentProcess, Degraded
+from corral.providers import Capabilities
+from corral.system import places
+from corral.system.config import read_config
+
+SCHEMA = 1
+
+
+class HookHealth(Struct, frozen=True, kw_only=True):
+    """Our hooks in one home."""
+
+    installed: bool
+    problems: tuple[str, ...]
+
+
+class HomeHealth(Struct, frozen=True, kw_only=True):
+    path: str
+    origin: str
+    exists: bool
+    sessions: int
+    hooks: HookHealth
+
+
+class ProviderHealth(Struct, frozen=True, kw_only=True):
+    name: str
+    capabilities: Capabilities
+    program: Program | None
+    homes: tuple[HomeHealth, ...]
+
+
+class PlaceHealth(Struct, frozen=True, kw_only=True):
+    """One of corral's own directories."""
+
+    name: str
+    path: str
+    writable: bool
+
+
+class Diagnosis(Struct, frozen=True, kw_only=True):
+    """Everything `corral doctor` tells."""
+
+    schema: int
+    providers: tuple[ProviderHealth, ...]
+    unattributed: tuple[AgentProcess, ...]
+    degraded: tuple[Degraded, ...]
+    skipped: tuple[Skipped, ...]
+    warnings: tuple[str, ...]
+    places: tuple[PlaceHealth, ...]
+    advice: tuple[str, ...]
+    """What would help, most useful first."""
+
+
+def examine() -> Diagnosis:
+    """Look at everything. Runs no provider's program."""
+    env = environment(read_config())
+    survey = take_survey(Selection())
+    per_home: dict[tuple[str, str], int] = {}
+    for session in survey.sessions:
+        at = (session.provider, session.key.home)
+        per_home[at] = per_home.get(at, 0) + 1
+    found = {(home.provider, home.path): home for home in survey.homes}
+    providers: list[ProviderHealth] = []
+    for provider in all_providers():
+        homes = {home.path: home for home in provider.homes(env)}
+        homes |= {path: home for (name, path), home in found.items() if name == provider.name}
+        healths: list[HomeHealth] = []
+        for home in homes.values():
+            installation = read_installation(places.state_dir(), provider.name, home.path)
+            healths.append(
+                HomeHealth(
+                    path=home.path,
+                    origin=home.origin,
+                    exists=os.path.isdir(home.path),
+                    sessions=per_home.get((provider.name, home.path), 0),
+                    hooks=HookHealth(
+                        installed=installation is not None and installation.present,
+                        problems=tuple(installation.problems) if installation is not None else (),
+                    ),
+                )
+            )
+        providers.append(
+            ProviderHealth(
+                name=provider.name,
+                capabilities=provider.capabilities,
+                program=provider.find_program(env),
+                homes=tuple(healths),
+            )
+        )
+    return Diagnosis(
+        schema=SCHEMA,
+        providers=tuple(providers),
+        unattributed=survey.unattributed,
+        degraded=survey.degraded,
+        skipped=survey.skipped,
+        warnings=tuple(f"{session.key}: {text}" for session in survey.sessions for text in session.warnings),
+        places=_own_places(),
+        advice=tuple(_advise(providers, survey.unattributed)),
+    )
+
+
+def _own_places() -> tuple[PlaceHealth, ...]:
+    named = (("state", places.state_dir()), ("data", places.data_dir()), ("cache", places.cache_dir()))
+    return tuple(PlaceHealth(name=name, path=path, writable=_can_write(path)) for name, path in named)
+
+
+def _can_write(path: str) -> bool:
+    """The directory, or the nearest that exists above it, may be written by us."""
+    while not os.path.exists(path) and os.path.dirname(path) != path:
+        path = os.path.dirname(path)
+    return os.access(path, os.W_OK | os.X_OK)
+
+
+def _advise(providers: list[ProviderHealth], unattributed: tuple[AgentProcess, ...]) -> list[str]:
+    advice: list[str] = []
+    for provider in providers:
+        for home in provider.homes:
+            wanted = provider.capabilities.needs_hooks and home.exists and not home.hooks.installed
+            if home.hooks.problems or (wanted and provider.program is not None):
+                advice.append(f"corral hooks install {provider.name}" + ("" if home.origin == "default" else f" --home {home.path}"))
+    advice += [process.advice for process in unattributed if process.advice]
+    return list(dict.fromkeys(advice))

@@ -1,0 +1,204 @@
+"""kimi-cli 1.51.0, for real: the common contract, and the ways in which its own registry loses history."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.contract.agents import write_tombstone
+from tests.contract.corral_cli import Corral, tree
+from tests.contract.drive_kimi_cli import KimiCli
+from tests.contract.model_server import ModelServer
+from tests.contract.scenarios import SessionContract, corral_terminal, find_session, resume
+
+
+class TestKimiCli(SessionContract):
+    @pytest.fixture
+    def driver(self, kimi_cli: KimiCli) -> KimiCli:
+        return kimi_cli
+
+    def test_a_directory_that_kimi_json_lost_is_refused_and_the_remedy_works(
+        self, driver: KimiCli, corral: Corral
+    ) -> None:
+        driver.print_run("my bird is a wren", session_id="a-lost-directory")
+        self.forget_directory(driver, driver.home.work_dir)
+        before = tree(driver.home.data)
+        done = corral.run("resume", "a-lost-directory")
+        assert done.returncode == 1 and "work_dir_unregistered" in done.stderr
+        assert tree(driver.home.data) == before
+        # The remedy as printed: start kimi once in that directory, leave, resume.
+        assert f"kimi -w {driver.home.work_dir}" in done.stderr and "/quit" in done.stderr
+        with driver.start(args=("-w", str(driver.home.work_dir))) as agent:
+            agent.wait_ready()
+            agent.quit()
+        with resume(driver, "a-lost-directory") as agent:
+            agent.wait_ready()
+            assert "my bird is a wren" in str(agent.prompt("which bird?").messages)
+            agent.quit()
+        assert corral.rows()["a-lost-directory"]["warnings"] == []
+
+    @pytest.mark.parametrize("content", ["{not json", "", '{"work_dirs": 3}'])
+    def test_a_broken_kimi_json_is_refused(self, driver: KimiCli, corral: Corral, content: str) -> None:
+        driver.print_run("hello yarrow", session_id="a-broken-registry")
+        (driver.home.data / "kimi.json").write_text(content)
+        before = tree(driver.home.data)
+        done = corral.run("resume", "a-broken-registry")
+        assert done.returncode == 1 and "work_dir_unregistered" in done.stderr
+        assert tree(driver.home.data) == before
+
+    def test_a_missing_context_is_refused(self, driver: KimiCli, corral: Corral) -> None:
+        driver.print_run("hello zinnia", session_id="no-context")
+        (self.session_dir(driver, "no-context") / "context.jsonl").unlink()
+        before = tree(driver.home.data)
+        done = corral.run("resume", "no-context")
+        assert done.returncode == 1 and "transcript_missing" in done.stderr
+        assert tree(driver.home.data) == before
+
+    def test_an_id_of_another_directory_is_resumed_there_and_nowhere_else(self, driver: KimiCli, corral: Corral) -> None:
+        there = driver.home.another_work_dir("there")
+        driver.print_run("my fish is a pike", work_dir=there, session_id="of-another-directory")
+        driver.print_run("hello here", session_id="of-this-directory")
+        with resume(driver, "of-another-directory", cwd=driver.home.work_dir) as agent:
+            agent.wait_ready()
+            assert "my fish is a pike" in str(agent.prompt("which fish?").messages)
+            agent.quit()
+        places = {path.parent.name for path in (driver.home.data / "sessions").glob("*/of-another-directory")}
+        assert places == {bucket(there)}
+
+    def test_the_same_id_in_two_directories_is_ambiguous_and_named_by_its_bucket(
+        self, driver: KimiCli, corral: Corral
+    ) -> None:
+        there = driver.home.another_work_dir("there")
+        driver.print_run("here I say moss", session_id="twice")
+        driver.print_run("there I say lichen", work_dir=there, session_id="twice")
+        done = corral.run("resume", "twice")
+        assert done.returncode == 3
+        assert bucket(there) in done.stderr and bucket(driver.home.work_dir) in done.stderr
+        shown = corral.json("show", f"kimi-cli:{bucket(there)}/twice")
+        assert shown["work_dir"] == str(there)
+        with driver.start(there, resume="twice") as agent:
+            agent.wait_ready()
+            survey = corral.wait(lambda survey: survey["counts"].get("live") == 1, "one live")
+            live = {row["scope"]: row["state"] for row in survey["sessions"]}
+            assert live == {bucket(there): "live", bucket(driver.home.work_dir): "idle"}
+            agent.quit()
+
+    def test_a_relative_work_dir_through_a_link_is_followed(self, driver: KimiCli, corral: Corral) -> None:
+        link = driver.home.root / "link"
+        link.symlink_to(driver.home.work_dir)
+        with driver.start(driver.home.root, args=("-w", "link")) as agent:
+            agent.wait_ready()
+            agent.prompt("hello through a link")
+            session_id = find_session(driver, "hello through a link")
+            corral.wait_live({session_id: [agent.serving_pid()]})
+            assert corral.rows()[session_id]["scope"] == bucket(link)
+            agent.quit()
+
+    def test_eight_parallel_resumes_lose_no_history(self, driver: KimiCli, corral: Corral, model_server: ModelServer) -> None:
+        names = [f"parallel-{number}" for number in range(8)]
+        for name in names:
+            driver.print_run(f"I am {name}", work_dir=driver.home.another_work_dir(name), session_id=name)
+        kept = {name: (self.session_dir(driver, name) / "context.jsonl").read_bytes() for name in names}
+        terminals = [corral_terminal(driver, "resume", name) for name in names]
+        try:
+            corral.wait(lambda survey: survey["counts"].get("live") == 8, "eight live", 180)
+            for name in names:
+                assert (self.session_dir(driver, name) / "context.jsonl").read_bytes().startswith(kept[name])
+            assert len({row["pid"] for row in corral.rows().values()}) == 8
+        finally:
+            for terminal in terminals:
+                terminal.end()
+        for name in names:
+            assert (self.session_dir(driver, name) / "context.jsonl").read_bytes().startswith(kept[name])
+
+    def test_eight_parallel_starts_of_kimi_itself_end_in_a_refusal_never_in_a_loss(
+        self, driver: KimiCli, corral: Corral
+    ) -> None:
+        names = [f"race-{number}" for number in range(8)]
+        for name in names:
+            driver.home.another_work_dir(name)
+        runs = [
+            threading.Thread(
+                target=driver.print_run,
+                args=(f"I am {name}",),
+                kwargs={"work_dir": driver.home.root / "work" / name, "session_id": name},
+            )
+            for name in names
+        ]
+        for run in runs:
+            run.start()
+        for run in runs:
+            run.join(120)
+        listed = {entry["path"] for entry in json.loads((driver.home.data / "kimi.json").read_text())["work_dirs"]}
+        for name in names:
+            place = driver.home.root / "work" / name
+            plan = corral.json("resume", f"kimi-cli:{bucket(place)}/{name}", "--print")
+            expected = "resume" if str(place) in listed else "refused"
+            assert plan["kind"] == expected
+            if expected == "refused":
+                assert plan["reason"] == "work_dir_unregistered"
+
+    def test_history_lost_all_the_same_is_told_with_the_copy(self, driver: KimiCli, corral: Corral) -> None:
+        driver.print_run("my stone is jasper", session_id="lost-all-the-same")
+        context = self.session_dir(driver, "lost-all-the-same") / "context.jsonl"
+        kept = context.read_bytes()
+        # What the user's own kimi can do at any time: the entry goes between our check and its start.
+        wrapper = driver.home.root / "bin" / "kimi"
+        real = wrapper.resolve()
+        target = os.readlink(wrapper)
+        wrapper.unlink()
+        wrapper.write_text(f'#!/bin/sh\nprintf %s \'{{"work_dirs":[]}}\' > "$HOME/.kimi/kimi.json"\nexec {target} "$@"\n')
+        wrapper.chmod(0o755)
+        config = driver.home.root / ".config" / "corral"
+        config.mkdir(parents=True, exist_ok=True)
+        (config / "config.toml").write_text(f'[programs]\nkimi-cli = "{wrapper}"\n')
+        assert real.exists()
+        with resume(driver, "lost-all-the-same") as agent:
+            agent.wait_ready()
+            corral.wait(lambda survey: survey["sessions"][0]["warnings"] != [], "a warning", 30)
+            agent.terminal.end()
+        (warning,) = corral.rows()["lost-all-the-same"]["warnings"]
+        copy = Path(warning.rpartition(" ")[2])
+        assert copy.read_bytes() == kept
+        assert warning in corral.run("doctor").stdout
+
+    def test_a_tombstone_is_refused(self, driver: KimiCli, corral: Corral, tmp_path: Path) -> None:
+        driver.print_run("hello tombstone", session_id="before-the-end")
+        before = tree(driver.home.data)
+        (driver.home.root / "bin" / "kimi").unlink()
+        write_tombstone(driver.home.root / "bin")
+        done = corral.run("resume", "before-the-end")
+        assert done.returncode == 1
+        assert "provider_missing" in done.stderr or "provider_unsupported" in done.stderr
+        assert tree(driver.home.data) == before
+
+    def test_an_empty_session_left_by_a_kill_is_empty(self, driver: KimiCli, corral: Corral) -> None:
+        import signal
+
+        with driver.start(session_id="never-prompted") as agent:
+            agent.wait_ready()
+            self.kill(agent, signal.SIGKILL)
+        row = corral.rows()["never-prompted"]
+        assert (row["state"], row["restore"]["reason"]) == ("empty", "not_durable")
+
+    @staticmethod
+    def session_dir(driver: KimiCli, session_id: str) -> Path:
+        (found,) = (driver.home.data / "sessions").glob(f"*/{session_id}")
+        return found
+
+    @staticmethod
+    def forget_directory(driver: KimiCli, directory: Path) -> None:
+        """What the race of kimi-cli's own registry does: the entry is gone."""
+        registry = driver.home.data / "kimi.json"
+        content = json.loads(registry.read_text())
+        content["work_dirs"] = [entry for entry in content["work_dirs"] if entry["path"] != str(directory)]
+        registry.write_text(json.dumps(content))
+
+
+def bucket(directory: Path) -> str:
+    return hashlib.md5(str(directory).encode(), usedforsecurity=False).hexdigest()

@@ -1,0 +1,49 @@
+"""What a command may import: `corral ps` stays light, and the sidecar needs nothing but the standard library."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+HEAVY = {"asyncio", "rich", "starlette", "uvicorn", "genai_prices", "tomlkit", "subprocess", "inspect", "platform", "ssl"}
+
+
+def modules_after(code: str, tmp_path: Path) -> set[str]:
+    """The modules that a fresh interpreter holds after running `code` in an empty home."""
+    script = f"{code}\nimport sys\nprint('\\n'.join(sys.modules), file=sys.__stderr__)"
+    done = subprocess.run(
+        [sys.executable, "-c", script],
+        env={"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return set(done.stderr.split())
+
+
+def test_ps_imports_nothing_heavy(tmp_path):
+    loaded = modules_after("from corral.cli.main import main\nassert main(['ps', '--all']) == 0", tmp_path)
+    assert "corral.engine.survey" in loaded
+    assert loaded & HEAVY == set()
+
+
+def test_ps_as_json_imports_nothing_heavy(tmp_path):
+    loaded = modules_after("from corral.cli.main import main\nassert main(['ps', '--json']) == 0", tmp_path)
+    assert loaded & HEAVY == set()
+
+
+def test_the_sidecar_needs_only_the_standard_library(tmp_path):
+    loaded = modules_after("import corral.sidecar", tmp_path)
+    foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"corral", "__main__", "__mp_main__"}
+    # An editable install brings its own finder along.
+    foreign = {name for name in foreign if not name.startswith(("_editable", "__editable", "sitecustomize", "_virtualenv", "_distutils_hack"))}
+    assert foreign == set()
+    inner = {name for name in loaded if name.startswith("corral.")} - {"corral.version"}
+    assert all(name.startswith("corral.sidecar") for name in inner)
+
+
+def test_importing_corral_is_lazy(tmp_path):
+    assert "msgspec" not in modules_after("import corral", tmp_path)
