@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 
-class Entry(Struct, frozen=True):
+class Entry(Struct, frozen=True, order=True):
     """One hook of ours."""
 
     event: str

@@ -19,6 +19,7 @@ one; kimi-code starts a fork that it does not move to (seen 2026-11)."""
 
 def main() -> None:
     """Never prints, never fails, never stays: whatever happens, the CLI that called us goes on."""
+    os.umask(0o077)
     try:
         _thread.start_new_thread(_give_up, ())
     except RuntimeError:

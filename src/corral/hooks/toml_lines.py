@@ -1,4 +1,4 @@
-"""Finds the statements of a TOML text by position: headers and assignments, over as many lines as they take."""
+"""Finds the statements of a TOML text by position: headers and assignments of any length."""
 
 from __future__ import annotations
 

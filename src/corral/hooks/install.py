@@ -1,0 +1,239 @@
+"""Installs and removes our hooks: only our entries, never a byte of anybody else's."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from enum import StrEnum
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from corral.hooks import bundle, config_file
+from corral.hooks.command import hook_command, program_path
+from corral.hooks.config_file import Changed, Snapshot
+from corral.hooks.edit import EditRefused, Entry, decode_config
+from corral.hooks.installed import Record, read_record, record_path
+from corral.hooks.targets import Format, config_path, events_for, format_of
+from corral.version import __version__
+
+_ATTEMPTS = 20
+_BACKUPS_KEPT = 10
+
+
+class Outcome(StrEnum):
+    INSTALLED = "installed"
+    REMOVED = "removed"
+    UNCHANGED = "unchanged"
+    REFUSED = "refused"
+
+
+class Done(Struct, frozen=True, kw_only=True):
+    """What became of one home."""
+
+    provider: str
+    home: str
+    config_path: str
+    outcome: Outcome
+    message: str
+    backup: str | None = None
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """One home, and where corral keeps its own files."""
+
+    provider: str
+    home: str
+    state_dir: str
+    data_dir: str
+    versions: Sequence[str] = ()
+    """Versions of the CLI that are installed, as far as they are known."""
+
+    @property
+    def config_path(self) -> str:
+        return config_path(self.provider, self.home)
+
+
+class _Plan(Struct, frozen=True):
+    """One edit: the configuration as it is, as it was without us, and as it shall be. None: no file."""
+
+    now: Snapshot
+    before: bytes | None
+    after: bytes | None
+    created: tuple[str, ...]
+
+
+def install(setting: Setting) -> Done:
+    """Asks the CLI of one home to report its sessions. Safe to repeat."""
+    if not Path(setting.home).is_dir():
+        return _refused(
+            setting, f"{setting.home} does not exist: start {setting.provider} once, or give --home"
+        )
+    try:
+        place_program(setting.data_dir)
+        for _ in range(_ATTEMPTS):
+            plan = _plan_install(setting)
+            try:
+                return _carry_out_install(setting, plan)
+            except Changed:
+                time.sleep(0.005)
+    except EditRefused as refusal:
+        return _refused(setting, f"{setting.config_path}: {refusal}")
+    except OSError as error:
+        return _refused(setting, f"{error.filename or setting.config_path}: {error.strerror or error}")
+    return _refused(setting, f"{setting.config_path}: another program keeps changing it")
+
+
+def uninstall(setting: Setting) -> Done:
+    """Takes our entries out. A configuration that nobody touched since gets its very bytes back."""
+    try:
+        for _ in range(_ATTEMPTS):
+            plan = _plan_uninstall(setting)
+            try:
+                return _carry_out_uninstall(setting, plan)
+            except Changed:
+                time.sleep(0.005)
+    except EditRefused as refusal:
+        return _refused(setting, f"{setting.config_path}: {refusal}")
+    except OSError as error:
+        return _refused(setting, f"{error.filename or setting.config_path}: {error.strerror or error}")
+    return _refused(setting, f"{setting.config_path}: another program keeps changing it")
+
+
+def place_program(data_dir: str) -> None:
+    """Puts this version of the hook program into the data directory, unless it is there."""
+    path = program_path(data_dir)
+    if bundle.find_problem(path) is not None:
+        config_file.write_private(Path(path), bundle.build_program())
+
+
+def _plan_install(setting: Setting) -> _Plan:
+    now = config_file.read_snapshot(setting.config_path)
+    edit = format_of(setting.provider)
+    entries = _entries(setting)
+    if now.data is None:
+        return _Plan(now, None, edit.new_text(entries).encode(), ())
+    text = decode_config(now.data)
+    if sorted(edit.find_entries(text)) == sorted(entries):
+        return _Plan(now, None, now.data, ())
+    record = read_record(setting.state_dir, setting.provider, setting.home)
+    base = _without_us(now, text, edit, record)
+    if base is None:
+        return _Plan(now, None, edit.new_text(entries).encode(), ())
+    clean = decode_config(base)
+    return _Plan(now, base, edit.add_entries(clean, entries).encode(), edit.list_missing(clean, entries))
+
+
+def _carry_out_install(setting: Setting, plan: _Plan) -> Done:
+    record = read_record(setting.state_dir, setting.provider, setting.home)
+    command = _command(setting)
+    events = tuple(entry.event for entry in _entries(setting))
+    if plan.after == plan.now.data:
+        if record is None or (record.command, record.events) != (command, events):
+            # The entries are there, and no record of how: an uninstall will take them out one by one.
+            _save_record(setting, command, events, "", None, ("hooks", *events))
+        return _done(setting, Outcome.UNCHANGED, "already installed")
+    assert plan.after is not None
+    backup = _back_up(setting, plan.before)
+    config_file.replace(plan.now, plan.after)
+    _save_record(setting, command, events, config_file.digest_of(plan.after), backup, plan.created)
+    return _done(setting, Outcome.INSTALLED, f"reports {', '.join(events)}", backup)
+
+
+def _plan_uninstall(setting: Setting) -> _Plan:
+    now = config_file.read_snapshot(setting.config_path)
+    if now.data is None:
+        return _Plan(now, None, None, ())
+    record = read_record(setting.state_dir, setting.provider, setting.home)
+    edit = format_of(setting.provider)
+    return _Plan(now, now.data, _without_us(now, decode_config(now.data), edit, record), ())
+
+
+def _carry_out_uninstall(setting: Setting, plan: _Plan) -> Done:
+    record = record_path(setting.state_dir, setting.provider, setting.home)
+    if plan.after == plan.now.data:
+        record.unlink(missing_ok=True)
+        return _done(setting, Outcome.UNCHANGED, "no hooks of ours are in it")
+    backup = _back_up(setting, plan.now.data)
+    if plan.after is None:
+        config_file.remove(plan.now)
+    else:
+        config_file.replace(plan.now, plan.after)
+    record.unlink(missing_ok=True)
+    return _done(setting, Outcome.REMOVED, "removed", backup)
+
+
+def _without_us(now: Snapshot, text: str, edit: Format, record: Record | None) -> bytes | None:
+    """The configuration as it would be without us; None if there would be none."""
+    if record is not None and record.after_sha256 == now.digest:
+        if record.backup is None:
+            return None
+        found = config_file.read_snapshot(record.backup)
+        if found.data is not None:
+            return found.data
+    return edit.remove_entries(text, record.created if record else ()).encode()
+
+
+def _entries(setting: Setting) -> list[Entry]:
+    command = _command(setting)
+    return [Entry(event, command) for event in events_for(setting.provider, setting.versions)]
+
+
+def _command(setting: Setting) -> str:
+    return hook_command(setting.provider, setting.data_dir, setting.state_dir)
+
+
+def _back_up(setting: Setting, data: bytes | None) -> str | None:
+    """A copy in corral's own state directory; the oldest ones go."""
+    if data is None:
+        return None
+    kind = record_path(setting.state_dir, setting.provider, setting.home).stem
+    directory = Path(setting.state_dir).absolute() / "hooks" / "backups"
+    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    path = directory / f"{kind}-{stamp}-{time.time_ns() % 10**9:09d}.bak"
+    config_file.write_private(path, data)
+    record = read_record(setting.state_dir, setting.provider, setting.home)
+    for old in sorted(directory.glob(f"{kind}-*.bak"))[:-_BACKUPS_KEPT]:
+        if record is None or str(old) != record.backup:
+            old.unlink(missing_ok=True)
+    return str(path)
+
+
+def _save_record(
+    setting: Setting,
+    command: str,
+    events: tuple[str, ...],
+    digest: str,
+    backup: str | None,
+    created: tuple[str, ...],
+) -> None:
+    record = Record(
+        provider=setting.provider,
+        home=setting.home,
+        config_path=setting.config_path,
+        installed_at=time.time(),
+        command=command,
+        events=events,
+        after_sha256=digest,
+        backup=backup,
+        created=created,
+        corral_version=__version__,
+    )
+    path = record_path(setting.state_dir, setting.provider, setting.home)
+    config_file.write_private(path, msgspec.json.format(msgspec.json.encode(record), indent=2))
+
+
+def _done(setting: Setting, outcome: Outcome, message: str, backup: str | None = None) -> Done:
+    return Done(
+        provider=setting.provider,
+        home=setting.home,
+        config_path=setting.config_path,
+        outcome=outcome,
+        message=message,
+        backup=backup,
+    )
+
+
+def _refused(setting: Setting, message: str) -> Done:
+    return _done(setting, Outcome.REFUSED, message)

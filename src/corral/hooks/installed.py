@@ -1,0 +1,111 @@
+"""What corral knows of its hooks in one home: the record of the installation, and whether it still holds."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from corral.hooks.command import find_missing_file
+from corral.hooks.config_file import read_snapshot
+from corral.hooks.edit import EditRefused, decode_config
+from corral.hooks.targets import config_path, format_of
+from corral.sidecar.files import FileBytes, read_regular
+
+_MAX_RECORD = 1 << 18
+
+
+class Record(Struct, frozen=True, kw_only=True):
+    """What we did to one configuration, kept in corral's state directory."""
+
+    schema: int = 1
+    provider: str
+    home: str
+    config_path: str
+    installed_at: float
+    """Epoch seconds."""
+    command: str
+    events: tuple[str, ...]
+    after_sha256: str
+    """Of the configuration as we left it: while it is so, an uninstall gives back the bytes from before."""
+    backup: str | None
+    """A copy of the configuration as it was without us; None if there was no file."""
+    created: tuple[str, ...] = ()
+    """The containers in it that we made."""
+    corral_version: str = ""
+
+
+class Installation(Struct, frozen=True, kw_only=True):
+    """Our hooks in one home as they stand now."""
+
+    provider: str
+    home: str
+    installed_at: float
+    """Epoch seconds."""
+    config_path: str
+    present: bool
+    """All our entries are in the configuration now."""
+    config_ctime: float | None
+    """When the configuration last changed, epoch seconds: processes that began later have read it so."""
+    problems: tuple[str, ...] = ()
+    """What keeps the hooks from working, one sentence each."""
+
+
+def record_path(state_dir: str, provider: str, home: str) -> Path:
+    name = hashlib.sha256(os.fsencode(os.path.realpath(home))).hexdigest()[:16]
+    return Path(state_dir, "hooks", f"{provider}-{name}.json")
+
+
+def read_record(state_dir: str, provider: str, home: str) -> Record | None:
+    """The record of an installation; None if there is none, or none that can be read."""
+    found = read_regular(str(record_path(state_dir, provider, home)), _MAX_RECORD)
+    if not isinstance(found, FileBytes):
+        return None
+    try:
+        record = msgspec.json.decode(found.data, type=Record)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    same_home = os.path.realpath(record.home) == os.path.realpath(home)
+    return record if same_home and (record.schema, record.provider) == (1, provider) else None
+
+
+def read_installation(state_dir: str, provider: str, home: str) -> Installation | None:
+    """The installation in one home, looked at now; None if corral never installed its hooks there."""
+    record = read_record(state_dir, provider, home)
+    if record is None:
+        return None
+    problems: list[str] = []
+    present = False
+    changed_at = None
+    try:
+        snapshot = read_snapshot(config_path(provider, home))
+        changed_at = snapshot.changed_at
+        if snapshot.data is None:
+            problems.append("the configuration is gone")
+        else:
+            text = decode_config(snapshot.data)
+            edit = format_of(provider)
+            found = {entry.event for entry in edit.find_entries(text) if entry.command == record.command}
+            present = found >= set(record.events)
+            if not present:
+                problems.append(
+                    "another program has removed our hooks" if not found else "some hooks are missing"
+                )
+            if off := edit.find_switch_off(text):
+                problems.append(off)
+    except EditRefused as refusal:
+        problems.append(f"the configuration does not parse: {refusal}")
+    if missing := find_missing_file(record.command):
+        problems.append(f"{missing} is missing")
+    return Installation(
+        provider=provider,
+        home=home,
+        installed_at=record.installed_at,
+        config_path=record.config_path,
+        present=present,
+        config_ctime=changed_at,
+        problems=tuple(problems),
+    )

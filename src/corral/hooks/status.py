@@ -1,0 +1,79 @@
+"""How our hooks stand in every home: installed, drifted, outdated or never installed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec import Struct
+
+from corral.hooks import bundle
+from corral.hooks.command import find_missing_file, hook_command, program_path
+from corral.hooks.config_file import read_snapshot
+from corral.hooks.edit import EditRefused, decode_config
+from corral.hooks.install import Setting
+from corral.hooks.installed import read_installation
+from corral.hooks.targets import format_of
+
+
+class Status(Struct, frozen=True, kw_only=True):
+    """Our hooks in one home. `problems` is empty when all is well, or when there is nothing of ours."""
+
+    provider: str
+    home: str
+    config_path: str
+    home_exists: bool
+    installed: bool
+    """All our entries are in the configuration now."""
+    installed_at: float | None
+    """Epoch seconds; None when corral has no record of it."""
+    events: tuple[str, ...]
+    problems: tuple[str, ...]
+    remedy: str | None = None
+
+
+def read_status(setting: Setting) -> Status:
+    """Looks at one home; runs nothing and changes nothing."""
+    installation = read_installation(setting.state_dir, setting.provider, setting.home)
+    problems = list(installation.problems) if installation else []
+    events: tuple[str, ...] = ()
+    commands: set[str] = set()
+    try:
+        snapshot = read_snapshot(setting.config_path)
+        if snapshot.data is not None:
+            entries = format_of(setting.provider).find_entries(decode_config(snapshot.data))
+            events = tuple(entry.event for entry in entries)
+            commands = {entry.command for entry in entries}
+    except EditRefused as refusal:
+        if not installation:
+            problems.append(f"the configuration does not parse: {refusal}")
+    wanted = hook_command(setting.provider, setting.data_dir, setting.state_dir)
+    if commands:
+        problems += _find_drift(setting, commands, wanted, known=installation is not None)
+    installed = installation.present if installation else commands == {wanted}
+    return Status(
+        provider=setting.provider,
+        home=setting.home,
+        config_path=setting.config_path,
+        home_exists=Path(setting.home).is_dir(),
+        installed=installed,
+        installed_at=installation.installed_at if installation else None,
+        events=events,
+        problems=tuple(dict.fromkeys(problems)),
+        remedy=f"corral hooks install {setting.provider}" if problems else None,
+    )
+
+
+def _find_drift(setting: Setting, commands: set[str], wanted: str, *, known: bool) -> list[str]:
+    problems: list[str] = []
+    if not known:
+        problems.append("the hooks are there, but corral has no record of installing them")
+    if commands != {wanted}:
+        problems.append("the command is not the one that this corral would install")
+    for command in sorted(commands):
+        if missing := find_missing_file(command):
+            problems.append(f"{missing} is missing")
+    program = program_path(setting.data_dir)
+    problem = bundle.find_problem(program)
+    if problem is not None and f"{program} {problem}" not in problems:
+        problems.append(f"{program} {problem}")
+    return problems
