@@ -950,6 +950,22 @@ def test_a_run_whose_wrapper_was_killed_is_still_one_run(runs: Runs) -> None:
     assert [seen.group for seen in left] == [levels[1].identity.pid] * 2
 
 
+def test_another_program_called_qwen_is_not_recognised(runs: Runs) -> None:
+    manifest = next(runs.root.rglob("package.json"))
+    manifest.write_text('{"name": "something-else", "version": "1.0.0"}')
+    runs.start("-p", "x")
+    time.sleep(0.5)
+    assert runs.wait(0) == []
+
+
+def test_a_run_whose_package_was_removed_by_an_update_is_still_recognised(runs: Runs) -> None:
+    top = runs.start("-p", "x")
+    assert len(runs.wait(2)) == 2
+    next(runs.root.rglob("package.json")).unlink()
+    left = runs.wait(2)
+    assert [(seen.group, seen.version) for seen in left] == [(top, None)] * 2
+
+
 def test_this_very_process_is_not_qwen() -> None:
     table = ProcessTable()
     own = table.find(os.getpid())

@@ -41,12 +41,12 @@ _OPTIONS_WITH_VALUE = frozenset(
 
 
 class _Invocation(Struct, frozen=True):
-    """A command line of Qwen: which file Node runs, and the words after it."""
+    """A command line of Qwen: which of its files Node runs, and the words after it."""
 
-    script: str
     is_cli: bool
     """The bundled CLI itself, not the wrapper that starts it."""
     words: tuple[str, ...]
+    version: str | None
 
 
 def recognise(process: Process, table: ProcessTable) -> Recognised | None:
@@ -58,13 +58,10 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
     own run, also where it is a direct child of the process that runs the tool.
     """
     invocation = _find_invocation(process)
-    if invocation is None or process.uid != os.getuid():
+    if invocation is None:
         return None
     mode = _tell_mode(invocation.words, process.terminal is not None)
     if mode is None or process.identity is None:
-        return None
-    installed = find_npm_package(os.path.realpath(invocation.script))
-    if installed is not None and installed.product != PACKAGE:
         return None
     return Recognised(
         provider=NAME,
@@ -74,13 +71,13 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
         mode=mode,
         group=_find_top(process, invocation, table).pid,
         terminal=process.terminal,
-        version=installed.version if installed else None,
+        version=invocation.version,
         work_dir=process.cwd,
     )
 
 
 def _find_invocation(process: Process) -> _Invocation | None:
-    if process.comm not in _INTERPRETERS or process.state == "Z":
+    if process.comm not in _INTERPRETERS or process.state == "Z" or process.uid != os.getuid():
         return None
     words = process.arguments[1:]
     position = 0
@@ -92,12 +89,16 @@ def _find_invocation(process: Process) -> _Invocation | None:
         return None
     script, rest = words[position], words[position + 1 :]
     name = script.rpartition("/")[2]
-    if name == _CLI and f"/{PACKAGE}/" in script:
-        return _Invocation(script, True, rest)
+    if name != _CLI and name not in _ENTRIES:
+        return None
+    path = os.path.realpath(os.path.join(process.cwd or "/", script))
+    installed = find_npm_package(path)
+    # An update removes the package under a running process: then its path has to do.
+    is_qwen = installed.product == PACKAGE if installed else f"/{PACKAGE}/" in path
+    if not is_qwen:
+        return None
     # 0.15.10: the command is a link to cli.js, and both levels keep the command's name.
-    if name in _ENTRIES and (name == "qwen" or f"/{PACKAGE}/" in script):
-        return _Invocation(script, False, rest)
-    return None
+    return _Invocation(name == _CLI, rest, installed.version if installed else None)
 
 
 def _find_top(process: Process, invocation: _Invocation, table: ProcessTable) -> Process:
