@@ -1,0 +1,1 @@
+"""Tests of what each provider reads, against trees that the real CLIs wrote."""
