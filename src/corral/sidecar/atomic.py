@@ -134,6 +134,8 @@ def _write_new(directory: Directory, name: str, data: bytes) -> None:
     try:
         try:
             _write_all(fd, data)
+            if os.fstat(fd).st_size != len(data):
+                raise OSError(errno.EIO, "the file is not as long as what was written")
             os.fsync(fd)
         except BaseException:
             close_quietly(fd)
@@ -203,11 +205,12 @@ def sweep(directory: Directory, name: str, platform: Platform | None = None) -> 
     swept: list[str] = []
     for entry in entries:
         parts = _TEMP.fullmatch(entry)
-        if parts is None or parts["name"] != name or not _is_dead(directory, parts, platform):
+        if parts is None or parts["name"] != name:
             continue
         try:
-            os.unlink(directory.name(entry), dir_fd=directory.fd)
-            swept.append(entry)
+            if _is_dead(directory, parts, platform):
+                os.unlink(directory.name(entry), dir_fd=directory.fd)
+                swept.append(entry)
         except OSError:
             continue
     return swept

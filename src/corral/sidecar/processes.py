@@ -82,8 +82,17 @@ def is_free(pid: int) -> bool:
     return False
 
 
+_platforms: dict[str, Platform] = {}
+
+
 def find_platform(name: str = sys.platform) -> Platform:
     """The platform called `name`, as sys.platform spells it."""
+    if name not in _platforms:
+        _platforms[name] = _load_platform(name)
+    return _platforms[name]
+
+
+def _load_platform(name: str) -> Platform:
     if name == "linux":
         from corral.sidecar.processes_linux import LinuxPlatform
 

@@ -5,6 +5,7 @@ import time
 from typing import NamedTuple
 
 from corral.sidecar import processes
+from corral.sidecar.files import close_quietly
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import Look
 
@@ -12,6 +13,7 @@ from corral.sidecar.processes import Look
 INITIAL_PID_NS = 4026531836
 INITIAL_UTS_NS = 4026531838
 _KERNEL_THREAD = 0x00200000
+_WHOLE = 1 << 16
 
 
 class Stat(NamedTuple):
@@ -39,9 +41,14 @@ class LinuxPlatform:
 
     def __init__(self, proc: str = "/proc") -> None:
         self._proc = proc
+        self._boot_id = ""
 
     def boot_id(self) -> str:
-        return self._read("sys/kernel/random/boot_id").decode("ascii", "replace").strip()
+        # A running process sees one boot only.
+        self._boot_id = (
+            self._boot_id or self._read("sys/kernel/random/boot_id").decode("ascii", "replace").strip()
+        )
+        return self._boot_id
 
     def booted_at(self) -> float | None:
         # Through CLOCK_BOOTTIME: `btime` in /proc/stat is whole seconds and leans to one side.
@@ -100,10 +107,15 @@ class LinuxPlatform:
 
     def _read(self, name: str) -> bytes:
         try:
-            with open(f"{self._proc}/{name}", "rb", buffering=0) as file:
-                return file.read()
+            fd = os.open(f"{self._proc}/{name}", os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return b""
+        try:
+            return os.read(fd, _WHOLE)  # the kernel makes these files in one piece
+        except OSError:
+            return b""
+        finally:
+            close_quietly(fd)
 
     def _link(self, name: str) -> str | None:
         try:

@@ -74,7 +74,8 @@ def put(session_dir: str, record: RuntimeRecord, holder: Holder) -> Refusal | No
         atomic.sweep(directory, NAME)
         if (refusal := _refuse_to_replace(directory, holder)) is not None:
             return refusal
-        atomic.replace(directory, NAME, data, processes.own_identity())
+        writer = holder.identity if holder.pid == os.getpid() else processes.own_identity()
+        atomic.replace(directory, NAME, data, writer)
     return None
 
 

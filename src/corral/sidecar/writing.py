@@ -109,24 +109,24 @@ def _write(
 ) -> RuntimeRecord | Refusal:
     if not is_valid_cli(cli):
         return Refusal("invalid:cli", "The name of the CLI must be lower-case letters, digits, '-' and '_'.")
-    holder = find_holder(process)
-    if isinstance(holder, Refusal):
-        return holder
-    identity = holder.identity
-    record = RuntimeRecord(
-        pid=holder.pid,
-        session_id=session_id,
-        work_dir=os.fsencode(work_dir).decode("utf-8", "replace"),
-        hostname=processes.hostname(),
-        started_at=time.time(),
-        cli=cli.replace("-", "_"),
-        version=version,
-        provider=provider,
-        boot_id=(identity.boot_id or None) if identity else None,
-        start_ticks=identity.start_ticks if identity else None,
-        pid_ns=identity.pid_ns if identity else None,
-    )
     try:
+        holder = find_holder(process)
+        if isinstance(holder, Refusal):
+            return holder
+        identity = holder.identity
+        record = RuntimeRecord(
+            pid=holder.pid,
+            session_id=session_id,
+            work_dir=os.fsencode(work_dir).decode("utf-8", "replace"),
+            hostname=processes.hostname(),
+            started_at=time.time(),
+            cli=cli.replace("-", "_"),
+            version=version,
+            provider=provider,
+            boot_id=(identity.boot_id or None) if identity else None,
+            start_ticks=identity.start_ticks if identity else None,
+            pid_ns=identity.pid_ns if identity else None,
+        )
         return put(session_dir, record, holder) or record
     except OSError as error:
         return refuse_error(error, session_dir)

@@ -1,0 +1,158 @@
+"""Writers that are killed at any instant, and several processes that open the same session."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from corral import sidecar
+from corral.sidecar import Refusal, RuntimeRecord
+
+SOURCE = str(Path(sidecar.__file__).parents[2])
+HERE = Path(__file__).parent
+
+
+def test_a_thousand_killed_writers_leave_no_torn_file_and_no_temp_after_the_next_start(tmp_path: Path):
+    seed = random.randrange(1 << 32)
+    command = [sys.executable, "-I", str(HERE / "kill_writers.py"), SOURCE, str(tmp_path), "1000", str(seed)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    print(f"seed {seed}: {found}")
+    assert found["torn"] == [] and found["failed"] == []
+    assert found["left_after_start"] == 0 and found["left_at_end"] == []
+    assert found["left_by_kill"] > 20, "no writer was hit in the middle: the test proves nothing"
+
+
+OPENER = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from corral import sidecar
+claim = None
+for line in sys.stdin:
+    word, *rest = line.split()
+    if word == "open":
+        claim = sidecar.claim(rest[0], session_id="s", work_dir="/w", cli="kimi-cli", version="1")
+    elif word == "refresh":
+        claim.refresh()
+    elif word == "switch":
+        claim.switch(rest[0], rest[1])
+    elif word == "release":
+        claim.release(remove=True)
+    print(claim.problem.code if claim.problem else "ok", flush=True)
+"""
+
+
+class Opener:
+    """A process that claims sessions when it is told to."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-I", "-c", OPENER, SOURCE]
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def send(self, *words: object) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(" ".join(map(str, words)) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        return self.process.stdout.readline().strip()
+
+    def do(self, *words: object) -> str:
+        self.send(*words)
+        return self.answer()
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+
+def holder(directory: Path) -> int | None:
+    record = sidecar.read(directory / "runtime.json")
+    if isinstance(record, Refusal):
+        assert record.code == "io:ENOENT"
+        return None
+    return record.pid
+
+
+def test_the_second_opener_waits_and_takes_over_when_the_first_is_killed(tmp_path: Path):
+    first, second = Opener(), Opener()
+    try:
+        assert first.do("open", tmp_path) == "ok"
+        assert second.do("open", tmp_path) == "held:live"
+        assert second.do("refresh") == "held:live"
+        assert second.do("release") == "ok"
+        assert holder(tmp_path) == first.process.pid
+        assert second.do("open", tmp_path) == "held:live"
+        first.process.send_signal(signal.SIGSTOP)
+        assert second.do("refresh") == "held:live", "a stopped process lives"
+        first.kill()
+        assert holder(tmp_path) == first.process.pid, "a crash leaves the file"
+        assert second.do("refresh") == "ok"
+        assert holder(tmp_path) == second.process.pid
+    finally:
+        first.kill()
+        second.kill()
+
+
+def test_the_second_opener_takes_over_when_the_first_moves_on(tmp_path: Path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    first, second = Opener(), Opener()
+    try:
+        assert first.do("open", tmp_path / "a") == "ok"
+        assert second.do("open", tmp_path / "a") == "held:live"
+        assert first.do("switch", tmp_path / "b", "b") == "ok"
+        assert holder(tmp_path / "a") is None
+        assert second.do("refresh") == "ok"
+        assert first.do("switch", tmp_path / "a", "a") == "held:live"
+        assert holder(tmp_path / "a") == second.process.pid and holder(tmp_path / "b") is None
+    finally:
+        first.kill()
+        second.kill()
+
+
+def test_of_many_openers_at_once_exactly_one_holds_and_keeps_the_file(tmp_path: Path):
+    openers = [Opener() for _ in range(6)]
+    try:
+        for number in range(30):
+            directory = tmp_path / str(number)
+            directory.mkdir()
+            if number % 2:  # every other time a dead process's file lies there already
+                dead = subprocess.Popen(["sleep", "60"])
+                sidecar.write(
+                    directory, session_id="s", work_dir="/w", cli="x", version="1", process=dead.pid
+                )
+                dead.kill()
+                dead.wait()
+            for opener in openers:
+                opener.send("open", directory)
+            answers = [opener.answer() for opener in openers]
+            assert sorted(answers) == ["held:live"] * 5 + ["ok"], answers
+            assert holder(directory) == openers[answers.index("ok")].process.pid
+            assert os.listdir(directory) == ["runtime.json"]
+    finally:
+        for opener in openers:
+            opener.kill()
+
+
+def test_a_reused_pid_does_not_protect_the_file(tmp_path: Path):
+    child = subprocess.Popen(["sleep", "60"])
+    identity = sidecar.read_identity(child.pid)
+    assert identity is not None
+    sidecar.write(
+        tmp_path,
+        session_id="s",
+        work_dir="/w",
+        cli="x",
+        version="1",
+        process=identity._replace(start_ticks=7),
+    )
+    result = sidecar.write(tmp_path, session_id="s", work_dir="/w", cli="x", version="1", best_effort=True)
+    child.kill()
+    child.wait()
+    assert isinstance(result, RuntimeRecord)
