@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 import time
 from functools import lru_cache
@@ -24,7 +23,7 @@ _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 def read_boot_id() -> str | None:
     """The kernel's random id of this boot, or None where there is none."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+        return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
     except (OSError, ValueError):
         return None
 
@@ -67,7 +66,7 @@ def read_host_facts() -> HostFacts:
     else:
         pid_ns, uts_ns = read_own_pid_namespace() or None, read_own_namespace("uts")
     return HostFacts(
-        hostname=platform.node(),
+        hostname=_read_hostname(),
         boot_id=read_comparable_boot_id(),
         booted_at=boot_clock_offset(),
         now=time.time(),
@@ -76,6 +75,14 @@ def read_host_facts() -> HostFacts:
         uts_ns_is_initial=uts_ns in (None, _INITIAL_UTS_NS),
         uid=os.geteuid() if hasattr(os, "geteuid") else 0,
     )
+
+
+def _read_hostname() -> str:
+    if sys.platform != "win32":
+        return os.uname().nodename
+    import platform
+
+    return platform.node()
 
 
 @lru_cache(maxsize=1)

@@ -1,0 +1,33 @@
+"""Judge the records on standard input where we are run: in a namespace, as another user, at another time."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import msgspec
+
+from corral.system.host import read_host_facts
+from corral.system.probe import probe_claim
+from corral.verdicts.liveness import decide_liveness
+from tests.integration.liveness.machine import Answer, Question, words
+
+
+def main() -> None:
+    questions = msgspec.json.decode(sys.stdin.buffer.read(), type=list[Question])
+    if sys.argv[1]:
+        # Dropped here and not by the caller: the interpreter itself may lie where others cannot read it.
+        os.setgroups([])
+        os.setgid(int(sys.argv[1]))
+        os.setuid(int(sys.argv[1]))
+    answers: list[Answer] = []
+    for question in questions:
+        verdict = decide_liveness(
+            question.claim, probe_claim(question.claim), read_host_facts(), question.pin
+        )
+        answers.append(Answer(words(verdict), verdict.reason, verdict.identity))
+    sys.stdout.buffer.write(msgspec.json.encode(answers))
+
+
+if __name__ == "__main__":
+    main()
