@@ -1,4 +1,4 @@
-"""Kills writers at random instants and counts what they leave: torn files, temps. Run by test_sidecar_kills."""
+"""Kills writers at random instants and counts the torn files and temps they leave. Run by the kill tests."""
 
 import json
 import os
@@ -71,6 +71,7 @@ def main(directory: str, rounds: int, seed: int) -> dict[str, object]:
                 record = sidecar.read(path)
                 if isinstance(record, Refusal):
                     torn.append(str(record))
+            time.sleep(0.0005)
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(ready)
