@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from corral.model.claim import Claim
-from corral.system.processes import ProcessTable
+from corral.system.processes import Process, ProcessTable
 from tests.integration.liveness.machine import (
     NOBODY,
     Question,
@@ -158,6 +158,10 @@ def _btime(lines: list[str]) -> str:
     return next(line.split()[1] for line in lines if line.startswith("btime"))
 
 
+def _sleeper_below(pid: int) -> Process | None:
+    return next((each for each in ProcessTable().descendants(pid) if each.comm == "sleep"), None)
+
+
 @contextmanager
 def _container(inner_pid: int) -> Iterator[tuple[int, Claim]]:
     """A process with this number in PIDs of its own under the host's name: its outer PID, its claim."""
@@ -168,6 +172,7 @@ def _container(inner_pid: int) -> Iterator[tuple[int, Claim]]:
     with running(*command, stdout=subprocess.PIPE) as outside:
         assert outside.stdout is not None
         assert int(outside.stdout.readline()) == inner_pid
-        table = ProcessTable()
-        process = next(each for each in table.descendants(outside.pid) if each.comm == "sleep")
+        wait_until(lambda: _sleeper_below(outside.pid) is not None, "the container's process starts")
+        process = _sleeper_below(outside.pid)
+        assert process is not None
         yield process.pid, msgspec.structs.replace(exact(process.pid), pid=inner_pid)

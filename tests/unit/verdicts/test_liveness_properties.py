@@ -73,7 +73,7 @@ hosts = st.builds(
     uid=uids,
 )
 pins = st.none() | st.builds(ProcessIdentity, boots, namespaces, pids, ticks)
-MANY = settings(max_examples=400, deadline=None, database=None)
+MANY = settings(max_examples=250, deadline=None, database=None)
 DEAD_STATES = {ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.THREAD, ProcessState.KERNEL}
 
 
