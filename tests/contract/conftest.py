@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +15,16 @@ from tests.contract.drive_qwen_code import QwenCode
 from tests.contract.driver import Driver
 from tests.contract.model_server import ModelServer
 
-
 CLIS = ("kimi_cli", "kimi_code", "qwen_code")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of one CLI run one after another: corral sees every process of the user, in whatever home."""
     for item in items:
-        names = {*getattr(item, "fixturenames", ()), *getattr(getattr(item, "callspec", None), "params", {}).values()}
+        names = {
+            *getattr(item, "fixturenames", ()),
+            *getattr(getattr(item, "callspec", None), "params", {}).values(),
+        }
         for cli in CLIS:
             if cli in names or f"test_{cli}.py" in str(item.path):
                 item.add_marker(pytest.mark.xdist_group(cli))
@@ -67,5 +69,10 @@ def qwen_code(home: Path, agents: Agents, model_server: ModelServer) -> QwenCode
 @pytest.fixture(params=CLIS)
 def driver(request: pytest.FixtureRequest) -> Driver:
     """Each of the CLIs in turn."""
-    make: Callable[[str], Driver] = request.getfixturevalue
-    return make(request.param)
+    return request.getfixturevalue(request.param)
+
+
+@pytest.fixture(params=["kimi_cli", "kimi_code"])
+def kimi(request: pytest.FixtureRequest) -> Driver:
+    """Each of the two Kimis in turn."""
+    return request.getfixturevalue(request.param)

@@ -64,13 +64,15 @@ class KimiCliTui(Tui):
 
     def wait_ready(self) -> None:
         self.terminal.wait_screen(
-            lambda screen: "── input ──" in screen and "context:" in screen, READY_SECONDS, what="the input box"
+            lambda screen: "── input ──" in screen and "context:" in screen,
+            READY_SECONDS,
+            what="the input box",
         )
 
-    def input_text(self, screen: str) -> str:
+    def input_text(self, screen: str) -> str | None:
         _, box, below = screen.rpartition("── input ─")
         if not box:
-            return "(no input box)"
+            return None
         lines = below.split("\n")[1:]
         end = next((n for n, line in enumerate(lines) if line.startswith("────")), len(lines))
         return "\n".join(lines[:end]).strip()
@@ -122,6 +124,10 @@ def _session_args(session_id: str | None, resume: str | None) -> list[str]:
 
 
 def _last_turn_event(wire: Path) -> str:
-    kinds = [json.loads(line).get("message", {}).get("type") for line in wire.read_text().splitlines(keepends=True) if line.endswith("\n")]
+    kinds = [
+        json.loads(line).get("message", {}).get("type")
+        for line in wire.read_text().splitlines(keepends=True)
+        if line.endswith("\n")
+    ]
     turns = [kind for kind in kinds if kind in ("TurnBegin", "TurnEnd")]
     return turns[-1] if turns else ""

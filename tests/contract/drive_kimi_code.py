@@ -65,17 +65,19 @@ class KimiCodeTui(Tui):
 
     def wait_ready(self) -> None:
         shown = self.terminal.wait_screen(
-            lambda screen: "❯ Trust this folder" in screen or _is_ready(screen), READY_SECONDS, what="dialog or input box"
+            lambda screen: "❯ Trust this folder" in screen or _is_ready(screen),
+            READY_SECONDS,
+            what="dialog or input box",
         )
         if "❯ Trust this folder" in shown:
             self.terminal.send("\r")
             self.terminal.wait_screen(_is_ready, READY_SECONDS, what="the input box")
 
-    def input_text(self, screen: str) -> str:
+    def input_text(self, screen: str) -> str | None:
         lines = screen.split("\n")
         starts = [number for number, line in enumerate(lines) if line.startswith(" │ >")]
         if not starts:
-            return "(no input box)"
+            return None
         box = []
         for line in lines[starts[-1] :]:
             if not line.startswith(" │"):
@@ -132,5 +134,7 @@ def _session_args(session_id: str | None, resume: str | None) -> list[str]:
 
 def _last_turn_event(wire: Path) -> str:
     whole = [line for line in wire.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    turns = [kind for line in whole if (kind := json.loads(line).get("type")) in ("turn.prompt", "turn.ended")]
+    turns = [
+        kind for line in whole if (kind := json.loads(line).get("type")) in ("turn.prompt", "turn.ended")
+    ]
     return turns[-1] if turns else ""

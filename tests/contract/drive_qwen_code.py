@@ -59,6 +59,8 @@ class QwenCode:
 class QwenCodeTui(Tui):
     """A running qwen-code."""
 
+    compact_command = "/compress"
+
     def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
         super().__init__(terminal, server)
         self.home = home
@@ -67,11 +69,11 @@ class QwenCodeTui(Tui):
         self.terminal.wait_screen(_is_ready, READY_SECONDS, what="the input line and footer")
         self.wait_until(lambda: self.current_session() is not None, "its registry record", READY_SECONDS)
 
-    def input_text(self, screen: str) -> str:
+    def input_text(self, screen: str) -> str | None:
         lines = screen.split("\n")
         rules = [number for number, line in enumerate(lines) if line.startswith("────")]
         if len(rules) < 2:
-            return "(no input line)"
+            return None
         box = "\n".join(lines[rules[-2] + 1 : rules[-1]])
         text = box.lstrip("*>! ").strip()
         return "" if text == _PLACEHOLDER else text
@@ -95,8 +97,10 @@ class QwenCodeTui(Tui):
         return self._leave_by("/clear")
 
     def fork(self) -> str:
-        # 0.24.4 counts the typed command itself as a response in progress, and so refuses /branch always (2026-11).
-        raise Unsupported("qwen-code 0.24.4 refuses /branch; use print_run(…, resume=id, args=['--fork-session'])")
+        # 0.24.4 takes the typed command itself for a response in progress, so it always refuses (2026-11).
+        raise Unsupported(
+            "qwen-code 0.24.4 refuses /branch; use print_run(…, resume=id, args=['--fork-session'])"
+        )
 
     def undo(self) -> str:
         # For the same reason a typed /rewind does nothing; the Escape key, twice, opens the same list.
@@ -117,7 +121,9 @@ class QwenCodeTui(Tui):
     def _leave_by(self, command: str) -> str:
         before = self.current_session()
         self.type_line(command)
-        self.wait_until(lambda: self.current_session() not in (None, before), f"another session after {command}")
+        self.wait_until(
+            lambda: self.current_session() not in (None, before), f"another session after {command}"
+        )
         self.terminal.wait_screen(_is_ready, what="the input line and footer")
         return self.current_session() or ""
 

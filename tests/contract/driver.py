@@ -59,6 +59,8 @@ class Unsupported(Exception):
 class Tui:
     """A CLI that runs on a terminal of ours. Use as a context manager: nothing of it is left at the end."""
 
+    compact_command = "/compact"
+
     def __init__(self, terminal: Terminal, server: ModelServer) -> None:
         self.terminal = terminal
         self.server = server
@@ -76,8 +78,8 @@ class Tui:
         """Waits until it takes input, answering its first questions (trust this folder?)."""
 
     @abstractmethod
-    def input_text(self, screen: str) -> str:
-        """What stands in the input line; "" if it is empty or shows a placeholder."""
+    def input_text(self, screen: str) -> str | None:
+        """What stands in the input line; "" if empty or a placeholder, None if there is no such line."""
 
     @abstractmethod
     def is_idle_after(self, call: Call) -> bool:
@@ -93,7 +95,7 @@ class Tui:
 
     @abstractmethod
     def fork(self) -> str:
-        """Forks the session, and returns the id of the fork. Which of the two is then served depends on the CLI."""
+        """Forks the session, and returns the id of the fork. Which one is then served depends on the CLI."""
 
     @abstractmethod
     def undo(self) -> str:
@@ -129,9 +131,11 @@ class Tui:
         )
 
     def wait_answer(self, first: Call, *, timeout: float = TURN_SECONDS) -> Call:
-        """Waits for the end of the turn that began with this call. Returns the call that gave the final answer."""
+        """Waits for the end of the turn that began with this call. Returns the call with the final answer."""
         last = self.wait_call(
-            lambda call: call.number >= first.number and call.kind is Kind.TURN and call.done and bool(call.answer),
+            lambda call: (
+                call.number >= first.number and call.kind is Kind.TURN and call.done and bool(call.answer)
+            ),
             timeout,
         )
         self.terminal.wait_screen(f"ANSWER {last.number} saw", timeout)
@@ -155,33 +159,42 @@ class Tui:
 
         Text and Enter in one write would be taken for a paste by some of them.
         """
-        self.terminal.wait_screen(lambda screen: not self.input_text(screen), what="an empty input line")
+        self.terminal.wait_screen(lambda screen: self.input_text(screen) == "", what="an empty input line")
         self.terminal.send(text)
         self.terminal.wait_screen(
-            lambda screen: squeezed(text) in squeezed(self.input_text(screen)), what=f"{text!r} in the input line"
+            lambda screen: squeezed(text) in squeezed(self.input_text(screen) or ""),
+            what=f"{text!r} in the input line",
         )
         for _ in range(5):
             self.terminal.send("\r")
             try:
                 self.terminal.wait_screen(
-                    lambda screen: squeezed(text) not in squeezed(self.input_text(screen)), 3, what="the line taken"
+                    lambda screen: squeezed(text) not in squeezed(self.input_text(screen) or ""),
+                    3,
+                    what="the line taken",
                 )
-            except TimeoutError:  # kimi-code 2.1 takes an Enter that comes soon after typing for a part of a paste
+            except (
+                TimeoutError
+            ):  # kimi-code 2.1 takes an Enter that comes soon after typing for a part of a paste
                 continue
             return
         self.terminal.wait_screen(lambda _: False, 0, what=f"{text!r} to be taken after Enter")
 
     def clear_input(self) -> None:
         """Deletes what stands in the input line, such as the prompt that an undo puts there."""
-        self.terminal.wait_screen(lambda screen: bool(self.input_text(screen)), 10, what="text in the input line")
-        self.terminal.send("\x7f" * len(self.input_text(self.terminal.screen())))
-        self.terminal.wait_screen(lambda screen: not self.input_text(screen), what="an empty input line")
+        self.terminal.wait_screen(
+            lambda screen: bool(self.input_text(screen)), 10, what="text in the input line"
+        )
+        self.terminal.send("\x7f" * len(self.input_text(self.terminal.screen()) or ""))
+        self.terminal.wait_screen(lambda screen: self.input_text(screen) == "", what="an empty input line")
 
     def pick(self, wanted: str) -> None:
-        """In a list with two-line entries, moves the marker to the entry whose second line has this text; Enter."""
+        """In a list with two-line entries, takes the one whose two lines have this text."""
         seen: list[str] = []
         for _ in range(100):
-            chosen = self.terminal.wait_screen(lambda screen: _chosen(screen) not in (*seen[-1:], ""), what="a list")
+            chosen = self.terminal.wait_screen(
+                lambda screen: _chosen(screen) not in (*seen[-1:], ""), what="a list"
+            )
             if wanted in _chosen(chosen):
                 self.terminal.send("\r")
                 return
@@ -190,7 +203,7 @@ class Tui:
         raise LookupError(f"{wanted} is not in the list: {seen}")
 
     def wait_printed(self, pattern: str, since: int, timeout: float = 30) -> str:
-        """Waits until something that matches was printed since the mark, and returns the group of the last match."""
+        """Waits until a match was printed since the mark, and returns the group of the last one."""
         found: list[str] = []
 
         def look() -> bool:

@@ -1,4 +1,4 @@
-"""A temporary home for each CLI: its configuration points at the fake model server, and nothing personal is in it."""
+"""A temporary home for each CLI: configured for the fake model server, with nothing personal in it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALIAS, OTHER_ALIAS = "fake", "other"  # the names of the two models in the Kimis
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Home:
-    """A HOME, the data root of one CLI in it, a work directory, and the environment to start that CLI with."""
+    """A HOME, the data root of one CLI in it, a work directory, and the environment to start the CLI with."""
 
     root: Path
     data: Path
@@ -68,7 +68,7 @@ def make_kimi_code_home(root: Path, agents: Agents, server: ModelServer, *, appr
 def make_qwen_code_home(
     root: Path, agents: Agents, server: ModelServer, *, approve: bool = True, usage_statistics: bool = False
 ) -> Home:
-    """A home for qwen-code. With `usage_statistics` it keeps its token-usage file (and would report to its maker)."""
+    """A home for qwen-code. With `usage_statistics` it keeps its token-usage file (and tries to report)."""
     data = root / ".qwen"
     data.mkdir()
     settings: dict[str, Any] = {
@@ -100,14 +100,20 @@ def _kimi_models(server: ModelServer) -> str:
 
 
 def _home(
-    root: Path, data: Path, commands: Mapping[str, Path], agents: Agents, server: ModelServer, switches: Mapping[str, str]
+    root: Path,
+    data: Path,
+    commands: Mapping[str, Path],
+    agents: Agents,
+    server: ModelServer,
+    switches: Mapping[str, str],
 ) -> Home:
     bin_dir, temp, work_dir = root / "bin", root / "tmp", root / "work" / "app"
     for place in (bin_dir, temp, work_dir):
         place.mkdir(parents=True)
     for name, program in commands.items():
         (bin_dir / name).symlink_to(program)
-    proxy = f"http://127.0.0.1:{server.port}"  # what is meant for any other host ends at our server, which notes it
+    # What is meant for any other host ends at our server, which notes and refuses it.
+    proxy = f"http://127.0.0.1:{server.port}"
     env = {
         "HOME": str(root),
         "PATH": f"{bin_dir}:{agents.node_bin}:/usr/local/bin:/usr/bin:/bin",

@@ -1,4 +1,4 @@
-"""What the fake model server keeps of each call: who asked what, what kind of call it was, and what it was billed."""
+"""What the fake model server keeps of each call: what was asked, what for, and what it was billed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-SUBTASK = "SUBTASK"  # starts the prompt of every sub-agent that the server asks for, so that its calls are known
+SUBTASK = (
+    "SUBTASK"  # starts the prompt of every sub-agent that the server asks for, so that its calls are known
+)
 
 
 class Kind(StrEnum):
@@ -18,12 +20,12 @@ class Kind(StrEnum):
     SUBAGENT = "subagent"
     COMPACTION = "compaction"
     TITLE = "title"
-    SIDE = "side"  # a side question, a suggestion, a classifier, a memory extractor: not part of the conversation
+    SIDE = "side"  # side question, suggestion, classifier, memory extractor: not part of the conversation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Billed:
-    """Tokens as the server reported them. `cached` is part of `prompt`, `reasoning` is part of `output`. Totals add."""
+    """Tokens as reported: `cached` is part of `prompt`, `reasoning` is part of `output`. Totals add."""
 
     prompt: int = 0
     cached: int = 0
@@ -41,7 +43,7 @@ class Billed:
 
 @dataclass(slots=True, kw_only=True)
 class Call:
-    """One request to the model. `billed` is None until the usage was sent: a killed call never reports any."""
+    """One request to the model. `billed` is None until the usage was sent: a killed call never has any."""
 
     number: int
     kind: Kind
@@ -65,30 +67,30 @@ def total(calls: Iterable[Call]) -> Billed:
     return sum((call.billed for call in calls if call.billed is not None), Billed())
 
 
-# Phrases of the CLIs' own prompts: kimi-cli 1.51.0, kimi-code 2.1.0, qwen-code 0.24.4, read on 2026-11-15.
-_PHRASES: tuple[tuple[Kind, re.Pattern[str]], ...] = (
-    (Kind.COMPACTION, re.compile(r"task to compact this conversation|Create a handoff summary for the|summarizes internal chat history|create a detailed summary of the conversation", re.I)),
-    (Kind.TITLE, re.compile(r"(session|conversation|concise|short|descriptive) title|title for (this|the|a) ", re.I)),
-    (Kind.SIDE, re.compile(r"side question|suggest(ion)? .{0,40}(next|type)|memory extract|classif(y|ier)", re.I)),
+# Phrases of the CLIs' own instructions: kimi-cli 1.51.0, kimi-code 2.1.0, qwen-code 0.24.4 (2026-11).
+_COMPACTION = re.compile(
+    "task to compact this conversation"
+    "|Create a handoff summary for the"
+    "|component that summarizes a conversation"
 )
+_SIDE_QUESTION = re.compile(r"<system-reminder>\s[^<]*(side question|side-channel conversation)")
+_TITLE = re.compile(r"\btitle\b", re.I)
 
 
 def tell_kind(messages: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Kind:
-    """What a call is for. A call that offers tools and matches nothing is a turn."""
-    last = "\n".join(texts(messages[-1])) if messages else ""
+    """What a call is for. One that offers tools and has none of the known phrases is a turn."""
     users = [text for message in messages if message.get("role") == "user" for text in texts(message)]
-    for kind, phrase in _PHRASES[:1]:
-        if phrase.search(last):
-            return kind
-    if any(text.lstrip().startswith(SUBTASK) or f"\n{SUBTASK} " in text for text in users):
+    last = "\n".join(texts(messages[-1])) if messages else ""
+    instructions = "\n".join(text for message in messages[:1] for text in texts(message)) + "\n" + last
+    if _COMPACTION.search(instructions if not tools else last):
+        return Kind.COMPACTION
+    if any(_SIDE_QUESTION.search(text) for text in users):
+        return Kind.SIDE
+    if any(text.startswith(f"{SUBTASK} ") or f"\n{SUBTASK} " in text for text in users):
         return Kind.SUBAGENT
     if tools:
         return Kind.TURN
-    instructions = last + "\n" + "\n".join(text for message in messages[:1] for text in texts(message))
-    for kind, phrase in _PHRASES:
-        if phrase.search(instructions):
-            return kind
-    return Kind.SIDE
+    return Kind.TITLE if _TITLE.search(instructions) else Kind.SIDE
 
 
 def texts(message: Mapping[str, Any]) -> list[str]:
@@ -102,7 +104,7 @@ def texts(message: Mapping[str, Any]) -> list[str]:
 
 
 def steering_text(messages: Sequence[Mapping[str, Any]]) -> str:
-    """The last paragraph that the user said, or "" if a tool result came after it; no reminders of the CLI's own."""
+    """The last paragraph that the user said, without the CLI's reminders; "" after a tool result."""
     said: list[str] = []
     for message in reversed(messages):
         if message.get("role") != "user":

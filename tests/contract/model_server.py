@@ -1,4 +1,4 @@
-"""A fake model on 127.0.0.1: OpenAI-compatible chat completions, steered by words in the prompt, every call recorded.
+"""A fake model on 127.0.0.1: OpenAI-compatible, steered by words in the prompt, every call recorded.
 
 What the last user message says decides the answer; everything else is the same each time:
 
@@ -40,7 +40,7 @@ _TICK_SECONDS = 0.1
 
 
 class ModelServer:
-    """Start it, point a CLI at `base_url`, look at `requests`. `outside` lists attempts to reach any other host."""
+    """Start it, point a CLI at `base_url`, look at `requests`. `outside`: attempts to reach other hosts."""
 
     def __init__(self) -> None:
         self.requests: list[Call] = []
@@ -79,7 +79,7 @@ class ModelServer:
         self._released = threading.Event()
 
     def totals(self) -> dict[Kind, Billed]:
-        """What was billed, by kind of call. A killed call was billed nothing that its client could know of."""
+        """What was billed, by kind of call. A killed call was billed nothing that its client could know."""
         return {kind: total(call for call in self.requests if call.kind is kind) for kind in Kind}
 
     def wait_for(self, predicate: Callable[[Call], bool], timeout: float = 30) -> Call:
@@ -90,10 +90,14 @@ class ModelServer:
                 for call in self.requests:
                     if predicate(call):
                         return call
-                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
+                if (
+                    not self._changed.wait(max(0.0, deadline - time.monotonic()))
+                    and time.monotonic() >= deadline
+                ):
                     break
         seen = "\n".join(
-            f"  {c.number} {c.kind} {c.prompt[:60]!r} done={c.done} killed={c.killed}" for c in self.requests[-20:]
+            f"  {c.number} {c.kind} {c.prompt[:60]!r} done={c.done} killed={c.killed}"
+            for c in self.requests[-20:]
         )
         raise TimeoutError(f"no such model call within {timeout} s; calls so far:\n{seen or '  none'}")
 
@@ -147,7 +151,13 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.path.rstrip("/").endswith("/models"):
             models = [
-                {"id": name, "object": "model", "created": 1, "owned_by": "test", "context_length": CONTEXT_TOKENS}
+                {
+                    "id": name,
+                    "object": "model",
+                    "created": 1,
+                    "owned_by": "test",
+                    "context_length": CONTEXT_TOKENS,
+                }
                 for name in (MODEL, OTHER_MODEL)
             ]
             self._send_json({"object": "list", "data": models})
@@ -188,6 +198,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, call: Call, body: Mapping[str, Any], released: threading.Event) -> Billed:
         tool_call = _tool_call(call, body.get("tools") or [])
         call.answer = "" if tool_call else f"ANSWER {call.number} saw {len(call.messages)}"
+        if call.kind is Kind.COMPACTION:  # qwen-code wants its summary in this element
+            call.answer = f"<state_snapshot>{call.answer}</state_snapshot>"
         billed = Billed(
             prompt=1000 + call.number,
             cached=600 if len(call.messages) > 3 else 0,
@@ -200,7 +212,9 @@ class _Handler(BaseHTTPRequestHandler):
             if tool_call:
                 message["tool_calls"] = [tool_call]  # pyright: ignore[reportArgumentType]
             choice = {"index": 0, "message": message, "finish_reason": finish}
-            self._send_json(_envelope(call, "chat.completion") | {"choices": [choice], "usage": _usage(billed)})
+            self._send_json(
+                _envelope(call, "chat.completion") | {"choices": [choice], "usage": _usage(billed)}
+            )
             return billed
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")

@@ -16,12 +16,16 @@ Schema = Mapping[str, Any]
 
 def find_tool(offered: Sequence[Schema], names: Sequence[str]) -> Schema | None:
     """The first offered function with one of these names, or None."""
-    functions = {tool["function"]["name"]: tool["function"] for tool in offered if tool.get("type") == "function"}
+    functions = {
+        tool["function"]["name"]: tool["function"] for tool in offered if tool.get("type") == "function"
+    }
     return next((functions[name] for name in names if name in functions), None)
 
 
 def shell_arguments(tool: Schema, command: str) -> dict[str, Any]:
-    return _fill(tool["parameters"], {"command": command, "description": "asked for by the test", "timeout": None})
+    return _fill(
+        tool["parameters"], {"command": command, "description": "asked for by the test", "timeout": None}
+    )
 
 
 def agent_arguments(tool: Schema, text: str) -> dict[str, Any]:
@@ -29,7 +33,10 @@ def agent_arguments(tool: Schema, text: str) -> dict[str, Any]:
 
 
 def question_arguments(tool: Schema) -> dict[str, Any]:
-    return _fill(tool["parameters"], {"question": "Which way?", "header": "Way", "label": "Left", "description": "that way"})
+    return _fill(
+        tool["parameters"],
+        {"question": "Which way?", "header": "Way", "label": "Left", "description": "that way"},
+    )
 
 
 def _fill(schema: Schema, known: Mapping[str, Any], root: Schema | None = None) -> Any:

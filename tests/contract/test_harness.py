@@ -1,4 +1,4 @@
-"""The harness itself: each real CLI starts on a terminal, answers, and leaves a session and no process behind."""
+"""The harness itself: each real CLI runs on a terminal, answers, leaves a session and no process behind."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def test_a_prompt_reaches_the_model_and_leaves_a_session(driver: Driver, model_s
         answer = agent.prompt("hello from the harness")
         serving = read_proc(agent.serving_pid())
         assert agent.quit() == 0
-    assert [call.prompt for call in model_server.requests if call.kind is Kind.TURN] == ["hello from the harness"]
+    assert [call.prompt for call in model_server.requests if call.kind is Kind.TURN] == [
+        "hello from the harness"
+    ]
     assert answer.billed == model_server.totals()[Kind.TURN]
     assert len(driver.session_ids_on_disk()) == 1
     assert serving is not None and not is_running(serving)
@@ -64,6 +66,45 @@ def test_a_new_session_has_another_id_in_the_same_process(driver: Driver, model_
         agent.quit()
 
 
+def test_undo_takes_the_last_turn_from_the_history(driver: Driver, model_server: ModelServer) -> None:
+    with driver.start() as agent:
+        agent.wait_ready()
+        before = agent.prompt("one")
+        agent.prompt("two")
+        served = agent.undo()
+        assert served in driver.session_ids_on_disk()
+        after = agent.prompt("three")
+        said = str(after.messages)
+        assert before.answer in said
+        assert "ANSWER 2 saw" not in said
+        agent.quit()
+
+
+def test_a_fork_has_the_history_of_its_source(kimi: Driver, model_server: ModelServer) -> None:
+    with kimi.start() as agent:
+        agent.wait_ready()
+        answer = agent.prompt("one")
+        fork = agent.fork()
+        agent.quit()
+    assert kimi.print_run("two", resume=fork).returncode == 0
+    assert answer.answer in str(model_server.requests[-1].messages)
+    assert model_server.requests[-1].prompt_cache_key == fork
+
+
+def test_a_compaction_and_a_side_question_are_told_apart(driver: Driver, model_server: ModelServer) -> None:
+    with driver.start() as agent:
+        agent.wait_ready()
+        agent.prompt("one")
+        agent.prompt("two")
+        agent.type_line(agent.compact_command)
+        agent.wait_call(lambda call: call.kind is Kind.COMPACTION and call.done, 30)
+        agent.prompt("three")
+        agent.type_line("/btw what now?")
+        agent.wait_call(lambda call: call.kind is Kind.SIDE and call.done, 30)
+    kinds = [call.kind for call in model_server.requests]
+    assert kinds == [Kind.TURN, Kind.TURN, Kind.COMPACTION, Kind.TURN, Kind.SIDE]
+
+
 def test_totals_add(driver: Driver, model_server: ModelServer) -> None:
     driver.print_run("AGENT:look around")
     totals = model_server.totals()
@@ -72,5 +113,7 @@ def test_totals_add(driver: Driver, model_server: ModelServer) -> None:
 
 
 def test_the_tombstone_says_so_and_succeeds(tmp_path: Path) -> None:
-    done = subprocess.run([write_tombstone(tmp_path), "--session", "x"], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [write_tombstone(tmp_path), "--session", "x"], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == TOMBSTONE_NOTICE
