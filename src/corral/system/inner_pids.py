@@ -9,6 +9,7 @@ from corral.system import procfs
 from corral.system.host import boot_clock_offset, read_own_pid_namespace
 
 _MAX_AGE_S = 30.0
+_MAX_AGE_UNDATED_S = 1.0
 
 
 class InnerProcess(NamedTuple):
@@ -44,9 +45,10 @@ class InnerPids:
 
     def covers(self, written_at: float | None) -> bool:
         """Whether every process that began before that time, and still runs, was seen."""
-        if written_at is None or time.monotonic() - self._read_at_monotonic > _MAX_AGE_S:
-            return False
-        return written_at <= self._read_at
+        age = time.monotonic() - self._read_at_monotonic
+        if written_at is None or written_at > time.time():
+            return age <= _MAX_AGE_UNDATED_S
+        return age <= _MAX_AGE_S and written_at <= self._read_at
 
     def find(self, inner_pid: int) -> list[InnerProcess]:
         """Those that bear the number inside, and still run."""

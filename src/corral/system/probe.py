@@ -109,7 +109,7 @@ def _describe(pid: int, stat: procfs.Stat | None, written_at: float | None) -> P
     else:
         state = ProcessState.KERNEL if stat.is_kernel else ProcessState.RUNNING
     late = written_at is None or started_at > written_at + _LATE_S
-    told = late and state is ProcessState.RUNNING
+    told = late and written_at is not None and state is ProcessState.RUNNING
     return ProbeFacts(
         pid=pid,
         state=state,

@@ -60,7 +60,8 @@ def test_descendants_are_found_through_all_generations() -> None:
             wait_until(lambda: _names_below(child.pid) == ["sh", "sleep"], "the grandchild starts")
         finally:
             for process in reversed(list(ProcessTable().descendants(child.pid))):
-                os.kill(process.pid, signal.SIGKILL)
+                if process.identity is not None:
+                    send_signal(process.identity, signal.SIGKILL)
     assert list(ProcessTable().descendants(4_194_000)) == []
 
 
