@@ -6,6 +6,9 @@ from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.record import Refusal
 from corral.sidecar.writing import clear, write
 
+_NOTHING_OF_OURS = ("not-ours", "unsupported", "not-a-regular-file", "malformed")
+"""What lies there is another's: our own file is gone already."""
+
 
 class Claim:
     """What one process says it serves. No method raises for what the disk or another process does: each
@@ -26,6 +29,8 @@ class Claim:
 
         self._lock = Lock()
         self._session_dir: str | None = os.fspath(session_dir)
+        self._left: set[str] = set()
+        """Directories of sessions that this process has left and whose file it could not clear yet."""
         self._session_id = session_id
         self._work_dir = work_dir
         self._cli = cli
@@ -44,23 +49,29 @@ class Claim:
         """
         with self._lock:
             new_dir = os.fspath(session_dir)
-            left = self._clear() if new_dir != self._session_dir else None
+            if self._session_dir is not None:
+                self._left.add(self._session_dir)
+            self._left.discard(new_dir)
             self._session_dir, self._session_id = new_dir, session_id
             self._work_dir = self._work_dir if work_dir is None else work_dir
+            left = self._clear_left()
             self.problem = self._write() or left
             return self.problem
 
     def refresh(self) -> Refusal | None:
         """Write the file again: at any event of the session. Takes it over once its other holder is dead."""
         with self._lock:
-            self.problem = self._write()
+            left = self._clear_left()
+            self.problem = self._write() or left
             return self.problem
 
     def release(self, *, remove: bool = False) -> Refusal | None:
         """The claim ends. The file stays, as the protocol says, unless `remove` is true."""
         with self._lock:
-            self.problem = self._clear() if remove else None
+            if remove and self._session_dir is not None:
+                self._left.add(self._session_dir)
             self._session_dir = None
+            self.problem = self._clear_left()
             return self.problem
 
     def _write(self) -> Refusal | None:
@@ -78,9 +89,13 @@ class Claim:
         )
         return result if isinstance(result, Refusal) else None
 
-    def _clear(self) -> Refusal | None:
-        if self._session_dir is None:
-            return None
-        problem = clear(self._session_dir, process=self._process, best_effort=True)
-        # Where the file is another's, nothing of ours was left behind.
-        return None if problem is not None and problem.code in ("not-ours", "unsupported") else problem
+    def _clear_left(self) -> Refusal | None:
+        """Clear what was left behind; what can't be cleared now is tried again at the next event."""
+        problem = None
+        for directory in sorted(self._left):
+            refusal = clear(directory, process=self._process, best_effort=True)
+            if refusal is None or refusal.code in _NOTHING_OF_OURS:
+                self._left.discard(directory)
+            else:
+                problem = refusal
+        return problem

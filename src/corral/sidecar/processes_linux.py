@@ -71,7 +71,7 @@ class LinuxPlatform:
         again = parse_stat(self._read(f"{pid}/stat"))
         if again is None or again.start_ticks != stat.start_ticks:
             return Look(processes.GONE)  # it ended while we looked
-        if again.state in ("Z", "X", "x"):
+        if again.state in ("Z", "X", "x") and not self._has_threads(pid):
             return Look(processes.ZOMBIE)
         state = processes.KERNEL if stat.flags & _KERNEL_THREAD else processes.RUNNING
         started_at = (self.booted_at() or 0.0) + stat.start_ticks / os.sysconf("SC_CLK_TCK")
@@ -100,6 +100,13 @@ class LinuxPlatform:
                 if len(inner) > 1 and inner[-1] == b"%d" % pid:
                     return True
         return False
+
+    def _has_threads(self, pid: int) -> bool:
+        """A process whose first thread has ended looks like a zombie and lives on in its other threads."""
+        try:
+            return len(os.listdir(f"{self._proc}/{pid}/task")) > 1
+        except OSError:
+            return False
 
     def _status(self, pid: int) -> dict[bytes, list[bytes]]:
         lines = (line.partition(b":") for line in self._read(f"{pid}/status").splitlines())

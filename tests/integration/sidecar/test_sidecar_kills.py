@@ -3,13 +3,16 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from corral import sidecar
-from corral.sidecar import Refusal, RuntimeRecord
+from corral.sidecar import Refusal
 
 SOURCE = str(Path(sidecar.__file__).parents[2])
 HERE = Path(__file__).parent
@@ -153,19 +156,20 @@ def test_of_many_openers_at_once_exactly_one_holds_and_keeps_the_file(tmp_path: 
             opener.kill()
 
 
-def test_a_reused_pid_does_not_protect_the_file(tmp_path: Path):
-    child = subprocess.Popen(["sleep", "60"])
-    identity = sidecar.read_identity(child.pid)
-    assert identity is not None
-    sidecar.write(
-        tmp_path,
-        session_id="s",
-        work_dir="/w",
-        cli="x",
-        version="1",
-        process=identity._replace(start_ticks=7),
-    )
-    result = sidecar.write(tmp_path, session_id="s", work_dir="/w", cli="x", version="1", best_effort=True)
-    child.kill()
-    child.wait()
-    assert isinstance(result, RuntimeRecord)
+def test_a_reused_pid_never_protects_the_file_of_the_dead():
+    if os.geteuid() != 0 or shutil.which("unshare") is None:
+        pytest.fail("a PID namespace is needed: run as root and install the package util-linux (unshare)")
+    command = [
+        "unshare",
+        "-pf",
+        "--mount-proc",
+        sys.executable,
+        "-I",
+        str(HERE / "reuse_pids.py"),
+        SOURCE,
+        "200",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found == {"verdicts": {"exact stale reused": 200, "v1 stale reused": 200}, "taken_over": 200}

@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,30 @@ def test_a_child_has_an_identity_until_it_is_gone():
     assert read_identity(child.pid) is None
     child.wait()
     assert LinuxPlatform().look(child.pid).state == processes.GONE
+
+
+HEADLESS = """
+import ctypes, os, threading
+threading.Thread(target=input).start()
+print(flush=True)
+ctypes.CDLL(None).syscall({"x86_64": 60, "aarch64": 93}[os.uname().machine], 0)  # SYS_exit: this thread only
+"""
+
+
+def test_a_process_without_its_first_thread_is_no_zombie():
+    child = subprocess.Popen([sys.executable, "-c", HEADLESS], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    child.stdout.readline()
+    stat = None
+    for _ in range(500):
+        stat = parse_stat(Path(f"/proc/{child.pid}/stat").read_bytes())
+        if stat is not None and stat.state == "Z":
+            break
+        time.sleep(0.01)
+    assert stat is not None and stat.state == "Z"
+    assert LinuxPlatform().look(child.pid).state == processes.RUNNING
+    child.kill()
+    child.wait()
 
 
 def test_a_thread_is_no_process():

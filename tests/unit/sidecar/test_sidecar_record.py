@@ -21,6 +21,9 @@ V1 = {
 OURS = V1 | {"provider": "kimi-cli", "boot_id": "e1bd7f31-862b", "start_ticks": 53842, "pid_ns": 4026531836}
 
 
+QUIET = settings(deadline=None, database=None)
+
+
 def dump(fields: object) -> bytes:
     return json.dumps(fields).encode()
 
@@ -167,6 +170,7 @@ def test_a_record_cut_at_any_byte_is_malformed(number: int):
 
 
 @given(st.binary(max_size=400))
+@settings(QUIET)
 def test_random_bytes_are_never_raised_about(data: bytes):
     assert isinstance(parse(data), Refusal | RuntimeRecord)
 
@@ -179,7 +183,7 @@ JSON = st.recursive(
 
 
 @given(st.sampled_from(sorted(OURS)), JSON)
-@settings(max_examples=400)
+@settings(QUIET, max_examples=400)
 def test_any_value_in_any_field_is_accepted_exactly_or_refused(field: str, value: object):
     result = parse(dump(OURS | {field: value}))
     if isinstance(result, RuntimeRecord) and field not in ("schema_version", "qwen_version"):
@@ -193,7 +197,7 @@ def test_any_value_in_any_field_is_accepted_exactly_or_refused(field: str, value
 
 
 @given(st.data())
-@settings(max_examples=600)
+@settings(QUIET, max_examples=600)
 def test_a_mutated_record_is_never_raised_about_and_stays_sound(data: st.DataObject):
     raw = bytearray(dump(OURS))
     for _ in range(data.draw(st.integers(1, 4))):
@@ -232,6 +236,7 @@ IDS = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", fullmatch=True)
         pid_ns=st.none() | st.integers(0, 2**64 - 1),
     )
 )
+@settings(QUIET)
 def test_what_we_encode_is_what_we_parse(record: RuntimeRecord):
     assert parse(encode(record)) == record
 

@@ -15,6 +15,8 @@ from corral.sidecar.record import RuntimeRecord, parse
 SCHEMA = json.loads(files("corral.sidecar").joinpath("runtime.schema.json").read_text("utf-8"))
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
+QUIET = settings(deadline=None, database=None)
+
 BASE = {
     "schema_version": 1,
     "pid": 7,
@@ -64,6 +66,6 @@ def test_reader_and_schema_agree_on_what_is_required(field: str):
 
 
 @given(st.sampled_from(sorted(BASE)), st.text(max_size=12) | st.integers() | st.booleans() | st.none())
-@settings(max_examples=300)
+@settings(QUIET, max_examples=300)
 def test_reader_and_schema_agree_on_anything_drawn(field: str, value: object):
     agree(BASE | {field: value})

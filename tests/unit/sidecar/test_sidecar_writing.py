@@ -229,9 +229,8 @@ def test_a_v1_record_of_a_living_other_is_protected_too(tmp_path: Path, other: s
     [
         ({"hostname": "another-host"}, "held:remote-host"),
         ({"pid": os.getppid(), "started_at": time.time() + 3600}, "held:unknown"),
-        ({"pid": 2, "started_at": time.time()}, "held:unknown"),
     ],
-    ids=["other host", "future", "kernel thread or container"],
+    ids=["other host", "future"],
 )
 def test_what_can_not_be_checked_counts_as_alive(tmp_path: Path, fields: dict[str, object], expected: str):
     put(tmp_path, **fields)
@@ -316,6 +315,18 @@ def test_a_claim_without_a_directory_keeps_the_problem(tmp_path: Path):
     assert code(held.problem) == "io:ENOENT"
     (tmp_path / "later").mkdir()
     assert held.refresh() is None and held.problem is None
+
+
+def test_a_file_that_could_not_be_cleared_is_cleared_at_the_next_event(tmp_path: Path):
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    held = claim(tmp_path / "a", "a")
+    with Directory(str(tmp_path / "a")) as stuck:
+        assert stuck.lock()
+        assert code(held.switch(tmp_path / "b", "b")) == "busy"
+    assert sorted(path.parent.name for path in tmp_path.glob("*/runtime.json")) == ["a", "b"]
+    assert held.refresh() is None
+    assert [path.parent.name for path in tmp_path.glob("*/runtime.json")] == ["b"]
 
 
 def test_switching_away_leaves_a_living_others_file(tmp_path: Path, other: subprocess.Popen[bytes]):
