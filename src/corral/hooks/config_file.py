@@ -78,9 +78,8 @@ def replace(before: Snapshot, data: bytes) -> None:
         if before.data is None:
             os.link(temp, target)  # fails if somebody made one meanwhile
         elif _exchange(temp, target):
-            # What we took away must be what we read; else it is put back: a write in between is never lost.
             if not _is_unchanged(before, str(temp)):
-                _exchange(temp, target)
+                _put_back(temp, target, data)
                 raise Changed
         else:
             temp.replace(target)
@@ -155,6 +154,15 @@ def _exchange(one: Path, other: Path) -> bool:
     if number in (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP):
         return False
     raise OSError(number, os.strerror(number), str(other))
+
+
+def _put_back(taken: Path, target: Path, ours: bytes) -> None:
+    """Returns a file that somebody wrote in the last moment to its place, and any that came since."""
+    for _ in range(100):
+        _exchange(taken, target)
+        found = read_regular(str(taken), MAX_BYTES)
+        if isinstance(found, FileBytes) and found.data == ours:
+            return
 
 
 def _sync_directory(path: Path) -> None:

@@ -151,12 +151,12 @@ def _append(text: str, container: Node, key: str | None, value: Any) -> str:
 def _fill(text: str, container: Node, base: str, unit: str, newline: str, key: str | None, value: Any) -> str:
     """Puts the first thing into an empty container, behind the remarks that may stand in it."""
     closing = container.end - 1
-    inner = text[container.start + 1 : closing]
-    last = container.start + 1 + len(inner.rstrip(" \t\r\n"))
     indent = base + unit
     added = newline + indent + _render(key, value, indent, unit, newline)
-    rest = text[last:]
-    return text[:last] + added + (rest if "\n" in text[last:closing] else newline + base + text[closing:])
+    last = container.start + 1 + len(text[container.start + 1 : closing].rstrip(" \t\r\n"))
+    if "\n" in text[last:closing]:
+        return text[:last] + added + text[last:]
+    return text[:closing] + added + newline + base + text[closing:]
 
 
 def _render(key: str | None, value: Any, indent: str | None, unit: str, newline: str) -> str:
