@@ -29,8 +29,6 @@ def test_ten_thousand_reuses_and_not_one_false_answer() -> None:
     assert counts["aged"] == {"stale(reused)": REUSES}
     assert counts["young"] == {"unknown(tolerance)": REUSES}
     assert counts["by_identity"] == {"stale(reused)": REUSES - counts["same_tick"]}
-    assert REUSES - counts["same_tick"] >= REUSES // 20, (
-        "too few reuses fell into different ticks to prove anything"
-    )
+    assert REUSES - counts["same_tick"] >= REUSES // 20, "too few reuses in different ticks"
     assert counts["signals_to_strangers"] == 0
     assert counts["living"] == {"live(began-before)": LIVE_CHECKS // 2, "live(exact)": LIVE_CHECKS // 2}
