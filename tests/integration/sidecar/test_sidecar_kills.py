@@ -167,9 +167,9 @@ def test_a_reused_pid_never_protects_the_file_of_the_dead():
         "-I",
         str(HERE / "reuse_pids.py"),
         SOURCE,
-        "200",
+        "100",
     ]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
-    assert found == {"verdicts": {"exact stale reused": 200, "v1 stale reused": 200}, "taken_over": 200}
+    assert found == {"verdicts": {"exact stale reused": 100, "v1 stale reused": 100}, "taken_over": 100}
