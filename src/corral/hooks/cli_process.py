@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 SHELLS = frozenset(("sh", "dash", "bash", "zsh", "ksh", "mksh", "ash", "fish", "busybox"))
 MAX_LEVELS = 12
+_KIMI_CLI_WORDS = (b"kimi", b"kimi-cli", b"kimi-legacy", b"kimi_cli")
 
 
 class CliProcess(NamedTuple):
@@ -122,7 +123,8 @@ def _provider_of(pid: int, comm: str, provider: str, client_type: object) -> str
     if client_type is not None:
         return "kimi-code" if comm == "node" or _is_node(pid) else None
     if comm.startswith("python") or comm == "kimi":
-        return "kimi-cli" if b"kimi" in read_proc(pid, "cmdline", 1 << 16) else None
+        words = (word.rpartition(b"/")[2] for word in read_proc(pid, "cmdline", 1 << 16).split(b"\0"))
+        return "kimi-cli" if any(word in _KIMI_CLI_WORDS for word in words) else None
     return None
 
 

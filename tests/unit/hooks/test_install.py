@@ -266,20 +266,20 @@ print(written)
 
 @pytest.mark.parametrize("provider", ["kimi-cli", "qwen-code"])
 def test_a_competing_writer_loses_nothing(make, tmp_path, provider):
-    """It reads, changes and renames, as other tools do, and may drop our entries. We may never drop its own."""
+    """It reads, changes and renames, as others do, and may drop our entries. We may never drop its own."""
     sign, data = ('": ', b'{"count": 0}') if provider == "qwen-code" else (" = ", b"count = 0\n")
     setting = make(provider, data)
     stop = tmp_path / "stop"
     words = [sys.executable, "-c", COUNT_UP, setting.config_path, str(stop), sign]
     other = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    outcomes = Counter(act(setting).outcome for _ in range(40) for act in (install, uninstall))
+    outcomes = Counter(act(setting).outcome for _ in range(12) for act in (install, uninstall))
     stop.touch()
     written, fault = other.communicate(timeout=30)
     assert not fault
     text = Path(setting.config_path).read_text()
     count = parse(text).plain()["count"] if provider == "qwen-code" else tomllib.loads(text)["count"]
     assert count == int(written) > 20
-    assert outcomes[Outcome.INSTALLED] > 5
+    assert outcomes[Outcome.INSTALLED] > 1
     assert {name for name in os.listdir(setting.home) if "corral" in name} == set()
 
 
