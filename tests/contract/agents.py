@@ -174,15 +174,26 @@ def _once(place: Path, needed: Sequence[Path], build: Callable[[], None], say: S
 def _locked(path: Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as handle:
+        # Installers inherit the lock: if we are killed, it is held until they too have ended.
+        os.set_inheritable(handle.fileno(), True)
         fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)
 
 
 def _run(argv: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
     words = [str(word) for word in argv]
     try:
         done = subprocess.run(
-            words, capture_output=True, text=True, timeout=INSTALL_SECONDS, env=env, check=False
+            words,
+            capture_output=True,
+            text=True,
+            close_fds=False,
+            timeout=INSTALL_SECONDS,
+            env=env,
+            check=False,
         )
     except subprocess.TimeoutExpired as error:
         raise InstallError(f"{' '.join(words)}: not done after {INSTALL_SECONDS} s") from error
