@@ -218,9 +218,7 @@ class Agent:
                 fork.set_title(f"Fork: {self.session.title or 'Untitled'}")
                 return self.move_to(fork)
             case ["/undo"]:
-                return self.move_to(
-                    self.session.copy_to(Session(self.home, str(uuid.uuid4())), without_last_turn=True)
-                )
+                return self.move_to(self.session.copy_to(Session(self.home, str(uuid.uuid4())), without_last_turn=True))
             case ["/sessions"]:
                 return "\n".join(self.home.session_ids())
             case ["/sessions", session_id] if session_id in self.home.session_ids():
@@ -250,19 +248,11 @@ def read_lines(slow: bool) -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").splitlines()[0], epilog=f"commands: {COMMANDS}"
-    )
-    parser.add_argument(
-        "--home", type=Path, required=True, help="data root: empty, new, or made by this program"
-    )
-    parser.add_argument(
-        "--work-dir", type=Path, default=Path.cwd(), help="where the session works (default: here)"
-    )
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0], epilog=f"commands: {COMMANDS}")
+    parser.add_argument("--home", type=Path, required=True, help="data root: empty, new, or made by this program")
+    parser.add_argument("--work-dir", type=Path, default=Path.cwd(), help="where the session works (default: here)")
     parser.add_argument("--session", metavar="ID", help="resume this session, or start one of this id")
-    parser.add_argument(
-        "--slow", action="store_true", help=f"every turn hangs, not only those with the word {HANG}"
-    )
+    parser.add_argument("--slow", action="store_true", help=f"every turn hangs, not only those with the word {HANG}")
     args = parser.parse_args()
     if args.session is not None and not sidecar.is_valid_id(args.session):
         parser.error(f"{args.session!r} is no session id")

@@ -89,9 +89,7 @@ def write_tombstone(directory: Path) -> Path:
 def _is_python(candidate: Path, version: str) -> bool:
     show = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:
-        answer = subprocess.run(
-            [candidate, "-I", "-c", show], capture_output=True, text=True, timeout=30, check=False
-        )
+        answer = subprocess.run([candidate, "-I", "-c", show], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return answer.returncode == 0 and answer.stdout.strip() == version
@@ -198,9 +196,7 @@ def _run(argv: Sequence[str | Path], env: dict[str, str] | None = None) -> None:
     except subprocess.TimeoutExpired as error:
         raise InstallError(f"{' '.join(words)}: not done after {INSTALL_SECONDS} s") from error
     if done.returncode != 0:
-        raise InstallError(
-            f"{' '.join(words)}: exit code {done.returncode}\n{(done.stderr or done.stdout)[-4000:]}"
-        )
+        raise InstallError(f"{' '.join(words)}: exit code {done.returncode}\n{(done.stderr or done.stdout)[-4000:]}")
 
 
 def main() -> int:

@@ -45,12 +45,18 @@ class Corral:
         assert done.returncode == 0, done.stderr
 
     def ps(self) -> Any:
-        return self.json("ps", "--all", "--provider", self.provider)
+        """The survey, less what belongs to other homes: the person who runs the tests may have agents open."""
+        survey = self.json("ps", "--all", "--provider", self.provider)
+        for part in ("sessions", "unattributed", "no_session_yet"):
+            survey[part] = [row for row in survey[part] if self._is_mine(row["home"])]
+        return survey
+
+    def _is_mine(self, home: str | None) -> bool:
+        return home is None or Path(home).is_relative_to(self.home.root)
 
     def rows(self) -> dict[str, Row]:
         """Every session by its id."""
         listed = self.ps()["sessions"]
-        assert len({row["session_id"] for row in listed}) == len(listed)
         return {row["session_id"]: row for row in listed}
 
     def states(self) -> dict[str, str]:
@@ -74,9 +80,9 @@ class Corral:
     def wait_live(self, expected: dict[str, list[int]], timeout: float = 15) -> None:
         """Waits until exactly these sessions are live, served by exactly these processes."""
         self.wait(
-            lambda survey: {
-                row["session_id"]: row["pids"] for row in survey["sessions"] if row["state"] == "live"
-            } == expected,
+            lambda survey: (
+                {row["session_id"]: row["pids"] for row in survey["sessions"] if row["state"] == "live"} == expected
+            ),
             f"live should be {expected}",
             timeout,
         )

@@ -134,7 +134,5 @@ def _session_args(session_id: str | None, resume: str | None) -> list[str]:
 
 def _last_turn_event(wire: Path) -> str:
     whole = [line for line in wire.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    turns = [
-        kind for line in whole if (kind := json.loads(line).get("type")) in ("turn.prompt", "turn.ended")
-    ]
+    turns = [kind for line in whole if (kind := json.loads(line).get("type")) in ("turn.prompt", "turn.ended")]
     return turns[-1] if turns else ""

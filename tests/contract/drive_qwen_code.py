@@ -98,9 +98,7 @@ class QwenCodeTui(Tui):
 
     def fork(self) -> str:
         # 0.24.4 takes the typed command itself for a response in progress, so it always refuses (2026-11).
-        raise Unsupported(
-            "qwen-code 0.24.4 refuses /branch; use print_run(…, resume=id, args=['--fork-session'])"
-        )
+        raise Unsupported("qwen-code 0.24.4 refuses /branch; use print_run(…, resume=id, args=['--fork-session'])")
 
     def undo(self) -> str:
         # For the same reason a typed /rewind does nothing; the Escape key, twice, opens the same list.
@@ -121,9 +119,7 @@ class QwenCodeTui(Tui):
     def _leave_by(self, command: str) -> str:
         before = self.current_session()
         self.type_line(command)
-        self.wait_until(
-            lambda: self.current_session() not in (None, before), f"another session after {command}"
-        )
+        self.wait_until(lambda: self.current_session() not in (None, before), f"another session after {command}")
         self.terminal.wait_screen(_is_ready, what="the input line and footer")
         return self.current_session() or ""
 

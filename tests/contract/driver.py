@@ -133,9 +133,7 @@ class Tui:
     def wait_answer(self, first: Call, *, timeout: float = TURN_SECONDS) -> Call:
         """Waits for the end of the turn that began with this call. Returns the call with the final answer."""
         last = self.wait_call(
-            lambda call: (
-                call.number >= first.number and call.kind is Kind.TURN and call.done and bool(call.answer)
-            ),
+            lambda call: call.number >= first.number and call.kind is Kind.TURN and call.done and bool(call.answer),
             timeout,
         )
         self.terminal.wait_screen(f"ANSWER {last.number} saw", timeout)
@@ -173,18 +171,14 @@ class Tui:
                     3,
                     what="the line taken",
                 )
-            except (
-                TimeoutError
-            ):  # kimi-code 2.1 takes an Enter that comes soon after typing for a part of a paste
+            except TimeoutError:  # kimi-code 2.1 takes an Enter that comes soon after typing for a part of a paste
                 continue
             return
         self.terminal.wait_screen(lambda _: False, 0, what=f"{text!r} to be taken after Enter")
 
     def clear_input(self) -> None:
         """Deletes what stands in the input line, such as the prompt that an undo puts there."""
-        self.terminal.wait_screen(
-            lambda screen: bool(self.input_text(screen)), 10, what="text in the input line"
-        )
+        self.terminal.wait_screen(lambda screen: bool(self.input_text(screen)), 10, what="text in the input line")
         self.terminal.send("\x7f" * len(self.input_text(self.terminal.screen()) or ""))
         self.terminal.wait_screen(lambda screen: self.input_text(screen) == "", what="an empty input line")
 
@@ -192,9 +186,7 @@ class Tui:
         """In a list with two-line entries, takes the one whose two lines have this text."""
         seen: list[str] = []
         for _ in range(100):
-            chosen = self.terminal.wait_screen(
-                lambda screen: _chosen(screen) not in (*seen[-1:], ""), what="a list"
-            )
+            chosen = self.terminal.wait_screen(lambda screen: _chosen(screen) not in (*seen[-1:], ""), what="a list")
             if wanted in _chosen(chosen):
                 self.terminal.send("\r")
                 return

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-SUBTASK = (
-    "SUBTASK"  # starts the prompt of every sub-agent that the server asks for, so that its calls are known
-)
+SUBTASK = "SUBTASK"  # starts the prompt of every sub-agent that the server asks for, so that its calls are known
 
 
 class Kind(StrEnum):
@@ -69,9 +67,7 @@ def total(calls: Iterable[Call]) -> Billed:
 
 # Phrases of the CLIs' own instructions: kimi-cli 1.51.0, kimi-code 2.1.0, qwen-code 0.24.4 (2026-11).
 _COMPACTION = re.compile(
-    "task to compact this conversation"
-    "|Create a handoff summary for the"
-    "|component that summarizes a conversation"
+    "task to compact this conversation|Create a handoff summary for the|component that summarizes a conversation"
 )
 _SIDE_QUESTION = re.compile(r"<system-reminder>\s[^<]*(side question|side-channel conversation)")
 _TITLE = re.compile(r"\btitle\b", re.I)

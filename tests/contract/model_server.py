@@ -90,14 +90,10 @@ class ModelServer:
                 for call in self.requests:
                     if predicate(call):
                         return call
-                if (
-                    not self._changed.wait(max(0.0, deadline - time.monotonic()))
-                    and time.monotonic() >= deadline
-                ):
+                if not self._changed.wait(max(0.0, deadline - time.monotonic())) and time.monotonic() >= deadline:
                     break
         seen = "\n".join(
-            f"  {c.number} {c.kind} {c.prompt[:60]!r} done={c.done} killed={c.killed}"
-            for c in self.requests[-20:]
+            f"  {c.number} {c.kind} {c.prompt[:60]!r} done={c.done} killed={c.killed}" for c in self.requests[-20:]
         )
         raise TimeoutError(f"no such model call within {timeout} s; calls so far:\n{seen or '  none'}")
 
@@ -212,9 +208,7 @@ class _Handler(BaseHTTPRequestHandler):
             if tool_call:
                 message["tool_calls"] = [tool_call]  # pyright: ignore[reportArgumentType]
             choice = {"index": 0, "message": message, "finish_reason": finish}
-            self._send_json(
-                _envelope(call, "chat.completion") | {"choices": [choice], "usage": _usage(billed)}
-            )
+            self._send_json(_envelope(call, "chat.completion") | {"choices": [choice], "usage": _usage(billed)})
             return billed
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")

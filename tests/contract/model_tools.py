@@ -16,16 +16,12 @@ Schema = Mapping[str, Any]
 
 def find_tool(offered: Sequence[Schema], names: Sequence[str]) -> Schema | None:
     """The first offered function with one of these names, or None."""
-    functions = {
-        tool["function"]["name"]: tool["function"] for tool in offered if tool.get("type") == "function"
-    }
+    functions = {tool["function"]["name"]: tool["function"] for tool in offered if tool.get("type") == "function"}
     return next((functions[name] for name in names if name in functions), None)
 
 
 def shell_arguments(tool: Schema, command: str) -> dict[str, Any]:
-    return _fill(
-        tool["parameters"], {"command": command, "description": "asked for by the test", "timeout": None}
-    )
+    return _fill(tool["parameters"], {"command": command, "description": "asked for by the test", "timeout": None})
 
 
 def agent_arguments(tool: Schema, text: str) -> dict[str, Any]:

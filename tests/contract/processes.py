@@ -29,9 +29,7 @@ def read_proc(pid: int) -> Proc | None:
     head, _, tail = raw.rpartition(b")")
     fields = tail.split()
     comm = head.partition(b"(")[2].decode(errors="replace")
-    return Proc(
-        pid=pid, ppid=int(fields[1]), state=fields[0].decode(), comm=comm, start_ticks=int(fields[19])
-    )
+    return Proc(pid=pid, ppid=int(fields[1]), state=fields[0].decode(), comm=comm, start_ticks=int(fields[19]))
 
 
 def cmdline(pid: int) -> list[str]:

@@ -22,9 +22,7 @@ import pyte
 from tests.contract.processes import Proc, descendants, find_marked, read_proc, stop_all
 
 COLUMNS, LINES = 120, 40
-_MARK = (
-    "CORRAL_TEST_TERMINAL"  # inherited by all that runs in a terminal of ours, so that none is left behind
-)
+_MARK = "CORRAL_TEST_TERMINAL"  # inherited by all that runs in a terminal of ours, so that none is left behind
 
 # Queries a program may wait for, and what a plain terminal says: DA1, DA2, status, cursor position,
 # kitty keyboard, colours of text and background, XTVERSION.
@@ -39,12 +37,8 @@ _QUERIES: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
     (re.compile(rb"\x1b\[>0?q"), b"\x1bP>|harness\x1b\\"),
 )
 # pyte 0.8.2 misreads CSI sequences with a private prefix other than "?": it would print what follows.
-_UNREADABLE = re.compile(
-    rb"\x1b\[[<>=][0-9;:]*[a-zA-Z]|\x1b\[\??[0-9;]*[ \"'$][a-zA-Z]|\x1b\[\?[0-9;]*[a-gi-km-zA-Z]"
-)
-_ESCAPES = re.compile(
-    rb"\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b\[[0-9;:<>=?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>78M]"
-)
+_UNREADABLE = re.compile(rb"\x1b\[[<>=][0-9;:]*[a-zA-Z]|\x1b\[\??[0-9;]*[ \"'$][a-zA-Z]|\x1b\[\?[0-9;]*[a-gi-km-zA-Z]")
+_ESCAPES = re.compile(rb"\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b\[[0-9;:<>=?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>78M]")
 _UNFINISHED = re.compile(rb"\x1b(\[[0-9;:<>=?]*)?$")
 
 
@@ -135,9 +129,7 @@ class Terminal:
         while data:
             data = data[os.write(self._master, data) :]
 
-    def wait_screen(
-        self, predicate: Callable[[str], bool] | str, timeout: float = 30, *, what: str = ""
-    ) -> str:
+    def wait_screen(self, predicate: Callable[[str], bool] | str, timeout: float = 30, *, what: str = "") -> str:
         """Waits until the screen satisfies the predicate (or contains the text), and returns it."""
         wanted = (lambda screen: predicate in screen) if isinstance(predicate, str) else predicate
         deadline = time.monotonic() + timeout
@@ -155,9 +147,7 @@ class Terminal:
                 if time.monotonic() - self._remembered_at > 1:
                     self._remember()
                 continue
-            raise TimeoutError(
-                f"waited for {what or predicate!r}: {reason}; the screen shows:\n{self._framed(shown)}"
-            )
+            raise TimeoutError(f"waited for {what or predicate!r}: {reason}; the screen shows:\n{self._framed(shown)}")
 
     def wait_exit(self, timeout: float = 20) -> int:
         """Waits until the program has ended, and returns its exit code."""
@@ -166,9 +156,7 @@ class Terminal:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             shown = self._framed(self.screen())
-            raise TimeoutError(
-                f"pid {self.pid} still runs after {timeout} s; the screen shows:\n{shown}"
-            ) from None
+            raise TimeoutError(f"pid {self.pid} still runs after {timeout} s; the screen shows:\n{shown}") from None
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Sends a signal to the program itself (not to what it started)."""
@@ -222,9 +210,7 @@ class Terminal:
             cut = _UNFINISHED.search(data)
             data, self._rest = (data[: cut.start()], data[cut.start() :]) if cut else (data, b"")
             self._stream.feed(_UNREADABLE.sub(b"", data))
-            answers = b"".join(
-                self._answer_to(query, answer) for query, answer in _QUERIES if query.search(data)
-            )
+            answers = b"".join(self._answer_to(query, answer) for query, answer in _QUERIES if query.search(data))
             self._changed.notify_all()
         if answers:
             os.write(self._master, answers)

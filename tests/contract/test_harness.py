@@ -18,9 +18,7 @@ def test_a_prompt_reaches_the_model_and_leaves_a_session(driver: Driver, model_s
         answer = agent.prompt("hello from the harness")
         serving = read_proc(agent.serving_pid())
         assert agent.quit() == 0
-    assert [call.prompt for call in model_server.requests if call.kind is Kind.TURN] == [
-        "hello from the harness"
-    ]
+    assert [call.prompt for call in model_server.requests if call.kind is Kind.TURN] == ["hello from the harness"]
     assert answer.billed == model_server.totals()[Kind.TURN]
     assert len(driver.session_ids_on_disk()) == 1
     assert serving is not None and not is_running(serving)
@@ -113,7 +111,5 @@ def test_totals_add(driver: Driver, model_server: ModelServer) -> None:
 
 
 def test_the_tombstone_says_so_and_succeeds(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [write_tombstone(tmp_path), "--session", "x"], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([write_tombstone(tmp_path), "--session", "x"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == TOMBSTONE_NOTICE

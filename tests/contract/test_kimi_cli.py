@@ -14,7 +14,7 @@ from tests.contract.agents import write_tombstone
 from tests.contract.corral_cli import Corral, tree
 from tests.contract.drive_kimi_cli import KimiCli
 from tests.contract.model_server import ModelServer
-from tests.contract.scenarios import SessionContract, corral_terminal, find_session, resume
+from tests.contract.scenarios import SessionContract, corral_terminal, count_live, find_session, resume
 
 
 class TestKimiCli(SessionContract):
@@ -59,7 +59,9 @@ class TestKimiCli(SessionContract):
         assert done.returncode == 1 and "transcript_missing" in done.stderr
         assert tree(driver.home.data) == before
 
-    def test_an_id_of_another_directory_is_resumed_there_and_nowhere_else(self, driver: KimiCli, corral: Corral) -> None:
+    def test_an_id_of_another_directory_is_resumed_there_and_nowhere_else(
+        self, driver: KimiCli, corral: Corral
+    ) -> None:
         there = driver.home.another_work_dir("there")
         driver.print_run("my fish is a pike", work_dir=there, session_id="of-another-directory")
         driver.print_run("hello here", session_id="of-this-directory")
@@ -83,7 +85,7 @@ class TestKimiCli(SessionContract):
         assert shown["work_dir"] == str(there)
         with driver.start(there, resume="twice") as agent:
             agent.wait_ready()
-            survey = corral.wait(lambda survey: survey["counts"].get("live") == 1, "one live")
+            survey = corral.wait(lambda survey: count_live(survey) == 1, "one live")
             live = {row["scope"]: row["state"] for row in survey["sessions"]}
             assert live == {bucket(there): "live", bucket(driver.home.work_dir): "idle"}
             agent.quit()
@@ -99,14 +101,16 @@ class TestKimiCli(SessionContract):
             assert corral.rows()[session_id]["scope"] == bucket(link)
             agent.quit()
 
-    def test_eight_parallel_resumes_lose_no_history(self, driver: KimiCli, corral: Corral, model_server: ModelServer) -> None:
+    def test_eight_parallel_resumes_lose_no_history(
+        self, driver: KimiCli, corral: Corral, model_server: ModelServer
+    ) -> None:
         names = [f"parallel-{number}" for number in range(8)]
         for name in names:
             driver.print_run(f"I am {name}", work_dir=driver.home.another_work_dir(name), session_id=name)
         kept = {name: (self.session_dir(driver, name) / "context.jsonl").read_bytes() for name in names}
         terminals = [corral_terminal(driver, "resume", name) for name in names]
         try:
-            corral.wait(lambda survey: survey["counts"].get("live") == 8, "eight live", 180)
+            corral.wait(lambda survey: count_live(survey) == 8, "eight live", 180)
             for name in names:
                 assert (self.session_dir(driver, name) / "context.jsonl").read_bytes().startswith(kept[name])
             assert len({row["pid"] for row in corral.rows().values()}) == 8
@@ -152,7 +156,9 @@ class TestKimiCli(SessionContract):
         real = wrapper.resolve()
         target = os.readlink(wrapper)
         wrapper.unlink()
-        wrapper.write_text(f'#!/bin/sh\nprintf %s \'{{"work_dirs":[]}}\' > "$HOME/.kimi/kimi.json"\nexec {target} "$@"\n')
+        wrapper.write_text(
+            f'#!/bin/sh\nprintf %s \'{{"work_dirs":[]}}\' > "$HOME/.kimi/kimi.json"\nexec {target} "$@"\n'
+        )
         wrapper.chmod(0o755)
         config = driver.home.root / ".config" / "corral"
         config.mkdir(parents=True, exist_ok=True)

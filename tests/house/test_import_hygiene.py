@@ -7,7 +7,18 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = {"asyncio", "rich", "starlette", "uvicorn", "genai_prices", "tomlkit", "subprocess", "inspect", "platform", "ssl"}
+HEAVY = {
+    "asyncio",
+    "rich",
+    "starlette",
+    "uvicorn",
+    "genai_prices",
+    "tomlkit",
+    "subprocess",
+    "inspect",
+    "platform",
+    "ssl",
+}
 
 
 def modules_after(code: str, tmp_path: Path) -> set[str]:
@@ -37,9 +48,17 @@ def test_ps_as_json_imports_nothing_heavy(tmp_path):
 
 def test_the_sidecar_needs_only_the_standard_library(tmp_path):
     loaded = modules_after("import corral.sidecar", tmp_path)
-    foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"corral", "__main__", "__mp_main__"}
+    foreign = (
+        {name.partition(".")[0] for name in loaded}
+        - set(sys.stdlib_module_names)
+        - {"corral", "__main__", "__mp_main__"}
+    )
     # An editable install brings its own finder along.
-    foreign = {name for name in foreign if not name.startswith(("_editable", "__editable", "sitecustomize", "_virtualenv", "_distutils_hack"))}
+    foreign = {
+        name
+        for name in foreign
+        if not name.startswith(("_editable", "__editable", "sitecustomize", "_virtualenv", "_distutils_hack"))
+    }
     assert foreign == set()
     inner = {name for name in loaded if name.startswith("corral.")} - {"corral.version"}
     assert all(name.startswith("corral.sidecar") for name in inner)

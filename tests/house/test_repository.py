@@ -46,12 +46,17 @@ def test_every_provider_has_its_page_its_fixtures_and_its_contract(provider):
 @pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_every_file_says_what_it_is_for(path):
     text = path.read_text()
-    assert not text.strip() or text.lstrip().startswith(('"""', "#!")), "the first line says in one sentence what the file is for"
+    assert not text.strip() or text.lstrip().startswith(('"""', "#!")), (
+        "the first line says in one sentence what the file is for"
+    )
 
 
 def test_nothing_names_a_registry_or_a_place_of_one_machine():
     found: list[str] = []
-    forbidden = re.compile(r"https?://[^\s\"')]*\.(?:whl|tgz|tar\.gz)|\"resolved\": *\"http|registry *= *\"?http|--(?:extra-)?index-url|/root/|/work/main")
+    forbidden = re.compile(
+        r"https?://[^\s\"')]*\.(?:whl|tgz|tar\.gz)|\"resolved\": *\"http|registry *= *\"?http"
+        r"|--(?:extra-)?index-url|/root/|/work/main"
+    )
     for path in tracked():
         if path == Path(__file__).resolve():
             continue

@@ -140,17 +140,13 @@ class TestTurns:
             ),
         ],
     )
-    def test_the_last_turn(
-        self, bucket: Path, tail: list[tuple[str, dict[str, object]]], turn: TurnState
-    ) -> None:
+    def test_the_last_turn(self, bucket: Path, tail: list[tuple[str, dict[str, object]]], turn: TurnState) -> None:
         wire = b'{"type": "metadata"}\n' + b"".join(wire_line(kind, **payload) for kind, payload in tail)
         make_session(bucket, "s1", wire)
         assert sessions(bucket.parent.parent)["s1"].turn is turn
 
     def test_a_question_without_answer_waits(self, bucket: Path) -> None:
-        asked = wire_line(
-            "QuestionRequest", id="q", tool_call_id="c1", questions=[{"question": "Which\ncolour?"}]
-        )
+        asked = wire_line("QuestionRequest", id="q", tool_call_id="c1", questions=[{"question": "Which\ncolour?"}])
         wire = wire_line("TurnBegin", user_input=[{"type": "text", "text": "ask me"}])
         wire += wire_line("ToolCall", id="c1") + asked
         directory = make_session(bucket, "s1", wire)
@@ -161,9 +157,7 @@ class TestTurns:
         assert (record.turn, record.waits_for, record.unfinished) == (TurnState.OPEN, None, "ask me")
 
     def test_a_long_prompt_becomes_one_short_line(self, bucket: Path) -> None:
-        make_session(
-            bucket, "s1", wire_line("TurnBegin", user_input="\x1b[31mdo\r\n\tthis " + "now " * 100_000)
-        )
+        make_session(bucket, "s1", wire_line("TurnBegin", user_input="\x1b[31mdo\r\n\tthis " + "now " * 100_000))
         unfinished = sessions(bucket.parent.parent)["s1"].unfinished
         assert unfinished is not None
         assert unfinished.startswith("[31mdo this now")
@@ -181,9 +175,7 @@ class TestOddShapes:
         )
 
     def test_a_wiped_history_is_told(self, bucket: Path) -> None:
-        make_session(
-            bucket, "wiped", wire_line("TurnBegin", user_input="a") + wire_line("TurnEnd"), SYSTEM_LINE
-        )
+        make_session(bucket, "wiped", wire_line("TurnBegin", user_input="a") + wire_line("TurnEnd"), SYSTEM_LINE)
         record = sessions(bucket.parent.parent)["wiped"]
         assert not record.durable
         assert "history is gone" in (record.not_durable_reason or "")
@@ -208,9 +200,7 @@ class TestOddShapes:
     def test_the_same_id_in_two_buckets_is_two_sessions(self, tree: Path) -> None:
         other = md5(b"/home/dev/other").hexdigest()
         make_session(tree / "sessions" / other, NORMAL, context=SYSTEM_LINE)
-        both = [
-            item for item in listing(tree) if isinstance(item, SessionRecord) and item.session_id == NORMAL
-        ]
+        both = [item for item in listing(tree) if isinstance(item, SessionRecord) and item.session_id == NORMAL]
         assert {item.scope: item.durable for item in both} == {BUCKET: True, other: False}
         assert all("another bucket" in " ".join(item.notes) for item in both)
 
@@ -264,9 +254,7 @@ class TestOddShapes:
         }  # fmt: skip
         assert len(sessions(tree)) == 5
 
-    @pytest.mark.parametrize(
-        "content", [b"", b"{", b"[]", b"null", b'{"work_dirs": 1}', b'{"work_dirs": [{}]}']
-    )
+    @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"null", b'{"work_dirs": 1}', b'{"work_dirs": [{}]}'])
     def test_a_bad_kimi_json_loses_directories_not_sessions(self, tree: Path, content: bytes) -> None:
         (tree / "kimi.json").write_bytes(content)
         assert "kimi.json" in skipped(tree)
@@ -345,9 +333,7 @@ class TestBrokenLogs:
         assert (record.turn, record.unfinished, record.durable) == (TurnState.OPEN, "SLOW 25", True)
 
     def test_a_prompt_with_a_lone_surrogate_is_shown_without_it(self, tree: Path, bucket: Path) -> None:
-        line = (
-            b'{"timestamp": NaN, "message": {"type": "TurnBegin", "payload": {"user_input": "a\\ud800b"}}}\n'
-        )
+        line = b'{"timestamp": NaN, "message": {"type": "TurnBegin", "payload": {"user_input": "a\\ud800b"}}}\n'
         make_session(bucket, "s1", line)
         record = sessions(tree)["s1"]
         assert (record.turn, record.unfinished, record.turn_started_at) == (TurnState.OPEN, "a b", None)
@@ -426,9 +412,7 @@ class TestClaims:
         assert self.claims(tree) == []
 
     def test_a_runtime_file_is_a_claim(self, tree: Path, bucket: Path) -> None:
-        sidecar.write(
-            str(bucket / NORMAL), session_id=NORMAL, work_dir=WORK_DIR, cli="kimi", version="1.51.0"
-        )
+        sidecar.write(str(bucket / NORMAL), session_id=NORMAL, work_dir=WORK_DIR, cli="kimi", version="1.51.0")
         (claim,) = self.claims(tree)
         assert isinstance(claim, Claim)
         assert (claim.pid, claim.session_id, claim.scope) == (os.getpid(), NORMAL, BUCKET)
@@ -496,9 +480,7 @@ class TestRestore:
 
     def test_a_directory_of_another_spelling_is_refused(self, tree: Path) -> None:
         # A process reports its directory with links resolved; the bucket is of the one it was given.
-        (tree / "kimi.json").write_text(
-            json.dumps({"work_dirs": [{"path": WORK_DIR}, {"path": "/mnt/real/app"}]})
-        )
+        (tree / "kimi.json").write_text(json.dumps({"work_dirs": [{"path": WORK_DIR}, {"path": "/mnt/real/app"}]}))
         record = msgspec.structs.replace(sessions(tree)[NORMAL], work_dir="/mnt/real/app")
         refused = kimi_cli.read_guard(record)
         assert refused is not None
@@ -522,9 +504,7 @@ class TestHomes:
     def test_one_directory_by_two_names_is_one_home(self, tmp_path: Path) -> None:
         (tmp_path / ".kimi").mkdir()
         (tmp_path / "link").symlink_to(".kimi")
-        env = self.env(
-            tmp_path, {"KIMI_SHARE_DIR": f"{tmp_path}/link"}, f"{tmp_path}/.kimi", f"{tmp_path}/more"
-        )
+        env = self.env(tmp_path, {"KIMI_SHARE_DIR": f"{tmp_path}/link"}, f"{tmp_path}/.kimi", f"{tmp_path}/more")
         found = kimi_cli.homes(env)
         assert [(home.path, home.is_default) for home in found] == [
             (f"{tmp_path}/link", True),
@@ -535,9 +515,7 @@ class TestHomes:
 class TestProgram:
     def env(self, *directories: Path, programs: dict[str, str] | None = None) -> Environment:
         path = os.pathsep.join(str(directory) for directory in directories)
-        return Environment(
-            home_dir="/nowhere", variables={"PATH": path}, extra_homes={}, programs=programs or {}
-        )
+        return Environment(home_dir="/nowhere", variables={"PATH": path}, extra_homes={}, programs=programs or {})
 
     def test_kimi_cli_is_told_from_kimi_code(self, tmp_path: Path) -> None:
         code = install_npm(tmp_path / "npm", "@moonshot-ai/kimi-code", "2.1.0")
@@ -606,9 +584,7 @@ class TestProcesses:
         path.write_text(f"import sys\n{body}\nprint('ready', flush=True)\nsys.stdin.read()\n")
         return str(path)
 
-    def test_python_that_runs_the_kimi_script(
-        self, tmp_path: Path, running: list[subprocess.Popen[bytes]]
-    ) -> None:
+    def test_python_that_runs_the_kimi_script(self, tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
         log = tmp_path / "share" / "logs" / "kimi.log"
         log.parent.mkdir(parents=True)
         script = self.script(tmp_path / "bin" / "kimi", f"log = open({str(log)!r}, 'w')")
@@ -618,9 +594,7 @@ class TestProcesses:
         assert (found.identity.pid, found.home, found.group) == (pid, str(tmp_path / "share"), pid)
         assert found.mode is ProcessMode.HEADLESS
 
-    def test_the_home_of_one_that_is_starting(
-        self, tmp_path: Path, running: list[subprocess.Popen[bytes]]
-    ) -> None:
+    def test_the_home_of_one_that_is_starting(self, tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
         script = self.script(tmp_path / "bin" / "kimi")
         pid = self.start(running, sys.executable, script, KIMI_SHARE_DIR="/somewhere/share")
         found = self.recognise(pid)

@@ -370,9 +370,7 @@ class TestProgram:
     def test_homes(self, tmp_path: Path) -> None:
         variables = {"KIMI_CODE_HOME": f"{tmp_path}/code"}
         env = Environment(home_dir=str(tmp_path), variables=variables, extra_homes={})
-        assert [(home.path, home.is_default) for home in kimi_code.homes(env)] == [
-            (f"{tmp_path}/code", False)
-        ]
+        assert [(home.path, home.is_default) for home in kimi_code.homes(env)] == [(f"{tmp_path}/code", False)]
 
 
 @pytest.fixture
@@ -416,9 +414,7 @@ class TestProcesses:
         assert found is not None
         assert (found.home, found.group, found.identity.pid) == ("/somewhere/else", pid, pid)
 
-    def test_other_node_programs_are_not_it(
-        self, tmp_path: Path, running: list[subprocess.Popen[bytes]]
-    ) -> None:
+    def test_other_node_programs_are_not_it(self, tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
         link = install_npm(tmp_path, "@someone/kimi", "2.1.0")
         assert self.recognise(self.start(running, link, "")) is None
         assert self.recognise(self.start(running, link, "process.title = 'kimi-code-worker'")) is None

@@ -134,9 +134,7 @@ def test_a_session_is_known_by_its_records_not_by_its_project_directory(place: P
 
 
 def test_every_fixture_is_listed_once(place: Place) -> None:
-    assert sorted(place.records()) == sorted(
-        [TWICE_OPENED, CANCELLED, KILLED_IN_TOOL, WITH_TOOL, FORK, UNSPOKEN]
-    )
+    assert sorted(place.records()) == sorted([TWICE_OPENED, CANCELLED, KILLED_IN_TOOL, WITH_TOOL, FORK, UNSPOKEN])
     assert place.skipped() == {}
 
 
@@ -396,9 +394,7 @@ def test_a_home_without_sessions_lists_none(tmp_path: Path) -> None:
 def test_nothing_is_ever_written(place: Place) -> None:
     def snapshot() -> dict[str, tuple[bytes, int]]:
         return {
-            str(path): (path.read_bytes(), path.stat().st_mtime_ns)
-            for path in place.root.rglob("*")
-            if path.is_file()
+            str(path): (path.read_bytes(), path.stat().st_mtime_ns) for path in place.root.rglob("*") if path.is_file()
         }
 
     before = snapshot()
@@ -478,9 +474,7 @@ def test_a_registry_record_of_another_shape_is_bad(place: Place, changes: dict[s
     assert claim.reason
 
 
-@pytest.mark.parametrize(
-    "name", ["0.json", "042.json", "x.json", "4242-ABCDEF01.json", "4242-abc.json", "-4242.json"]
-)
+@pytest.mark.parametrize("name", ["0.json", "042.json", "x.json", "4242-ABCDEF01.json", "4242-abc.json", "-4242.json"])
 def test_a_registry_record_with_another_name_is_bad(place: Place, name: str) -> None:
     assert isinstance(place.register(name), BadClaim)
 
@@ -534,9 +528,7 @@ def test_the_token_is_never_in_anything_returned(place: Place) -> None:
 # Homes
 
 
-def environment(
-    home_dir: Path, variables: dict[str, str] | None = None, extra: tuple[str, ...] = ()
-) -> Environment:
+def environment(home_dir: Path, variables: dict[str, str] | None = None, extra: tuple[str, ...] = ()) -> Environment:
     return Environment(home_dir=str(home_dir), variables=variables or {}, extra_homes={qwen_code.name: extra})
 
 
@@ -589,9 +581,7 @@ def test_an_empty_variable_is_neither_a_home_nor_a_reason_to_ask_env_files(tmp_p
         ("{}", {"QWEN_RUNTIME_DIR": "~/.qwen"}, None),
     ],
 )
-def test_where_the_sessions_lie(
-    tmp_path: Path, settings: str, variables: dict[str, str], expected: str | None
-) -> None:
+def test_where_the_sessions_lie(tmp_path: Path, settings: str, variables: dict[str, str], expected: str | None) -> None:
     (tmp_path / ".qwen").mkdir()
     (tmp_path / ".qwen" / "settings.json").write_text(settings)
     [home] = qwen_code.homes(environment(tmp_path, variables))
@@ -642,10 +632,7 @@ def test_a_project_is_named_as_qwen_names_it(work_dir: str, name: str) -> None:
 
 def test_a_session_of_a_worktree_is_resumed_from_the_repository() -> None:
     assert find_resume_dir("/repo/.qwen/worktrees/fix", "-repo") == "/repo"
-    assert (
-        find_resume_dir("/repo/.qwen/worktrees/fix", "-repo--qwen-worktrees-fix")
-        == "/repo/.qwen/worktrees/fix"
-    )
+    assert find_resume_dir("/repo/.qwen/worktrees/fix", "-repo--qwen-worktrees-fix") == "/repo/.qwen/worktrees/fix"
     assert find_resume_dir("/other", "-repo") is None
 
 
@@ -723,9 +710,7 @@ def test_a_transcript_without_directory_is_refused(project: Project) -> None:
         (False, "/d", {"QWEN_HOME": "/h", "QWEN_RUNTIME_DIR": "/d"}),
     ],
 )
-def test_the_resume_command(
-    place: Place, is_default: bool, data_path: str | None, env: dict[str, str]
-) -> None:
+def test_the_resume_command(place: Place, is_default: bool, data_path: str | None, env: dict[str, str]) -> None:
     home = Home(provider=qwen_code.name, path="/h", is_default=is_default, origin="x", data_path=data_path)
     program = Program(provider=qwen_code.name, path="/bin/qwen", version="0.24.4")
     resume = qwen_code.plan_resume(place.records()[WITH_TOOL], program, home)
@@ -913,9 +898,7 @@ def test_a_qwen_that_a_tool_runs_is_a_run_of_its_own(runs: Runs, tool: str) -> N
         (("serve", "--port", "0"), 2, ProcessMode.SERVER),
     ],
 )
-def test_how_a_run_was_started(
-    runs: Runs, arguments: tuple[str, ...], levels: int, mode: ProcessMode
-) -> None:
+def test_how_a_run_was_started(runs: Runs, arguments: tuple[str, ...], levels: int, mode: ProcessMode) -> None:
     top = runs.start(*arguments)
     found = runs.wait(levels)
     assert [seen.group for seen in found] == [top] * levels

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from corral.cli.output import print_lines
+from corral.cli.parsers import Commands, add_command, find_nested, list_actions
 
 _SCRIPTS = {
     "bash": """\
@@ -33,13 +34,13 @@ to use it:
 """
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "completion",
-        help="shell completion for bash, zsh and fish",
+        summary="shell completion for bash, zsh and fish",
         description="Print a completion script. It completes commands, options, providers and session ids.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("shell", nargs="?", choices=tuple(_SCRIPTS), help="the shell to print a script for")
     parser.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
@@ -72,15 +73,13 @@ def candidates(words: list[str]) -> list[str]:
 
 def _offered(parser: argparse.ArgumentParser, before: list[str]) -> list[str]:
     """Options, fixed choices and named things of the innermost command that the words lead to."""
-    offered: list[str] = []
-    remaining = list(before)
-    while True:
-        nested = next((action for action in parser._actions if isinstance(action, argparse._SubParsersAction)), None)  # pyright: ignore[reportPrivateUsage, reportUnknownVariableType]
-        step = remaining.pop(0) if remaining else None
-        if nested is None or step not in nested.choices:
+    for word in before:
+        nested = find_nested(parser, word)
+        if nested is None:
             break
-        parser = nested.choices[step]
-    for action in parser._actions:  # pyright: ignore[reportPrivateUsage]
+        parser = nested
+    offered: list[str] = []
+    for action in list_actions(parser):
         offered += action.option_strings
         offered += [str(choice) for choice in action.choices or ()]
         if action.metavar == "SESSION":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import tilde
 from corral.errors import CorralError
 from corral.system import places
@@ -19,13 +20,13 @@ The file is optional TOML:
 """
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "config",
-        help="corral's own configuration",
+        summary="corral's own configuration",
         description="Show the configuration in force, or print the path of its file.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("what", nargs="?", choices=("show", "path"), default="show")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -48,7 +49,11 @@ def run(args: argparse.Namespace) -> int:
 
 def render(config: Config) -> list[str]:
     lines = [f"config   {tilde(config.path)}" + ("" if config.exists else "  (does not exist: defaults)")]
-    lines += [f"state    {tilde(places.state_dir())}", f"data     {tilde(places.data_dir())}", f"cache    {tilde(places.cache_dir())}"]
+    lines += [
+        f"state    {tilde(places.state_dir())}",
+        f"data     {tilde(places.data_dir())}",
+        f"cache    {tilde(places.cache_dir())}",
+    ]
     lines += [f"home     {name}: {tilde(path)}" for name, paths in config.homes.items() for path in paths]
     lines += [f"program  {name}: {tilde(path)}" for name, path in config.programs.items()]
     return lines

@@ -5,19 +5,20 @@ from __future__ import annotations
 import argparse
 
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, tilde, use_colour
 from corral.engine.doctor import Diagnosis, HomeHealth, ProviderHealth, examine
 
 _MOST_SKIPPED = 20
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "doctor",
-        help="what is installed, what was found, what could not be read",
-        description="Check every provider: its program, homes and hooks; list what could not be read, and what would help.",
+        summary="what is installed, what was found, what could not be read",
+        description="Check every provider: program, homes, hooks; list what could not be read, and what would help.",
         epilog="example:\n  corral doctor\n  corral doctor --json | jq .advice",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
     return parser
@@ -39,7 +40,9 @@ def render(diagnosis: Diagnosis, *, colour: bool) -> list[str]:
         lines.append(paint(provider.capabilities.title, "bold", colour) + f"  ({provider.name})")
         lines.append(f"  program   {_say_program(provider)}")
         lines += [f"  home      {_say_home(home)}" for home in provider.homes]
-        lines += [f"  hooks     {tilde(home.path)}: {_say_hooks(provider, home)}" for home in provider.homes if home.exists]
+        lines += [
+            f"  hooks     {tilde(home.path)}: {_say_hooks(provider, home)}" for home in provider.homes if home.exists
+        ]
     for process in diagnosis.unattributed:
         lines.append(paint(f"? pid {process.pid} is {process.provider} and reports to nobody", "violet", colour))
     for problem in diagnosis.degraded:
@@ -60,7 +63,9 @@ def _say_program(provider: ProviderHealth) -> str:
     if program is None:
         return "not found on PATH"
     proven = "" if program.version in provider.capabilities.proven_versions else ", a version not proven here"
-    return f"{tilde(program.path)}  {program.version or 'version unknown'}" + (f": {program.problem}" if program.problem else proven)
+    return f"{tilde(program.path)}  {program.version or 'version unknown'}" + (
+        f": {program.problem}" if program.problem else proven
+    )
 
 
 def _say_home(home: HomeHealth) -> str:
@@ -73,5 +78,7 @@ def _say_hooks(provider: ProviderHealth, home: HomeHealth) -> str:
         return "; ".join(home.hooks.problems)
     if home.hooks.installed:
         return "installed"
-    needed = "needed to tell which session a process serves" if provider.capabilities.needs_hooks else "not needed for most"
+    needed = (
+        "needed to tell which session a process serves" if provider.capabilities.needs_hooks else "not needed for most"
+    )
     return f"not installed ({needed})"

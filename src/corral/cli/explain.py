@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.engine.naming import find_session, full_name
 from corral.engine.report import SessionReport, report_session
@@ -12,13 +13,13 @@ from corral.engine.report import SessionReport, report_session
 _COLOURS = {"live": "green", "stale": "grey", "remote-host": "grey", "unknown": "violet", "refused": "red"}
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "explain",
-        help="how corral knows: every claim, its file, the rule, the verdict",
+        summary="how corral knows: every claim, its file, the rule, the verdict",
         description="Print every claim about a session: where it was read, by which rule it was judged, and why.",
         epilog="example:\n  corral explain 5d3909df        (the text belongs in a bug report)",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
@@ -43,7 +44,11 @@ def render(name: str, report: SessionReport, *, colour: bool) -> list[str]:
     for claim in report.evidence:
         verdict = paint(claim.verdict, _COLOURS.get(claim.verdict), colour)
         pid = f" pid {claim.pid}" if claim.pid is not None else ""
-        lines += [f"- {claim.kind}{pid}: {verdict} ({claim.rule})", f"    {claim.reason}", f"    {claim.path}"]
+        lines += [
+            f"- {claim.kind}{pid}: {verdict} ({claim.rule})",
+            f"    {claim.reason}",
+            f"    {claim.path}",
+        ]
     if not report.evidence:
         lines.append("- no process ever claimed it: no registry, lock, journal or runtime.json names it")
     for pid in report.maybe_pids:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import table, terminal_width, tilde
 from corral.hooks.install import Done, Outcome, Setting, install, uninstall
 from corral.hooks.status import Status, read_status
@@ -23,21 +24,17 @@ See docs/hooks.md.
 """
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "hooks",
-        help="ask a CLI to report its sessions: install, uninstall, status",
+        summary="ask a CLI to report its sessions: install, uninstall, status",
         description="Ask an agent CLI to report which process serves which session.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("action", choices=("install", "uninstall", "status"), nargs="?", default="status")
-    parser.add_argument(
-        "provider", choices=PROVIDERS, nargs="?", metavar="PROVIDER", help=", ".join(PROVIDERS)
-    )
-    parser.add_argument(
-        "--home", action="append", default=[], metavar="PATH", help="a data root of PROVIDER; repeat"
-    )
+    parser.add_argument("provider", choices=PROVIDERS, nargs="?", metavar="PROVIDER", help=", ".join(PROVIDERS))
+    parser.add_argument("--home", action="append", default=[], metavar="PATH", help="a data root of PROVIDER; repeat")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

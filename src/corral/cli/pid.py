@@ -6,6 +6,7 @@ import argparse
 import time
 
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import use_colour
 from corral.cli.show import render
 from corral.engine.report import report_session
@@ -16,13 +17,13 @@ from corral.model.session import Survey
 from corral.model.verdict import State
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "pid",
-        help="which session a process serves",
+        summary="which session a process serves",
         description="Tell which session a process serves, by a claim verified against that very process.",
         epilog="example:\n  corral pid 4711\n  corral pid $(pgrep -f kimi) --json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("pid", metavar="PID", type=int, help="a process id")
     parser.add_argument("--json", action="store_true", help="print JSON: a list of sessions (docs/json.md)")

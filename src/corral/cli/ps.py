@@ -6,6 +6,7 @@ import argparse
 import os
 
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import age, cells, fit, paint, table, terminal_width, tilde, use_colour
 from corral.cli.words import say_state
 from corral.engine.catalogue import all_providers, find_provider
@@ -25,23 +26,44 @@ examples:
 signs: ◆ waits for you  ◐ busy  ● ready  ◌ starting  ○ idle  ✖ lost in a turn  ? unknown  ⇄ elsewhere  · empty
 """
 
-_NEED = {State.LIVE: 1, State.PENDING: 2, State.ORPHANED: 3, State.UNKNOWN: 4, State.ELSEWHERE: 5, State.IDLE: 6, State.EMPTY: 7}
+_NEED = {
+    State.LIVE: 1,
+    State.PENDING: 2,
+    State.ORPHANED: 3,
+    State.UNKNOWN: 4,
+    State.ELSEWHERE: 5,
+    State.IDLE: 6,
+    State.EMPTY: 7,
+}
 _SORTS = ("need", "updated", "started", "provider", "dir", "title")
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "ps",
-        help="list sessions: who is live, who needs you, what got lost",
+        summary="list sessions: who is live, who needs you, what got lost",
         description="List the agent sessions of this machine, each with the verified process that serves it.",
         epilog=_EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("directory", nargs="?", metavar="DIR", help="only sessions that ran in DIR or below")
     parser.add_argument("-a", "--all", action="store_true", help="idle and empty sessions too")
     parser.add_argument("-p", "--provider", metavar="P", help="only this provider")
-    parser.add_argument("-s", "--state", metavar="S", action="append", choices=[str(s) for s in State], help="only this state; may be repeated: " + ", ".join(State))
-    parser.add_argument("--sort", metavar="K", choices=_SORTS, default="need", help="order: " + ", ".join(_SORTS) + " (default: need)")
+    parser.add_argument(
+        "-s",
+        "--state",
+        metavar="S",
+        action="append",
+        choices=[str(s) for s in State],
+        help="only this state; may be repeated: " + ", ".join(State),
+    )
+    parser.add_argument(
+        "--sort",
+        metavar="K",
+        choices=_SORTS,
+        default="need",
+        help="order: " + ", ".join(_SORTS) + " (default: need)",
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="print ids only")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
     return parser
@@ -93,7 +115,17 @@ def _table(survey: Survey, sessions: list[Session], width: int, colour: bool) ->
         up = age(now - session.pid_started_at) if session.pid_started_at else "–"
         pids = "+".join(map(str, session.pids)) or "–"
         where = tilde(session.work_dir)
-        body.append((f"{said.sign} {said.words}", session.provider, short[session.session_id], pids, up, where, _title(session)))
+        body.append(
+            (
+                f"{said.sign} {said.words}",
+                session.provider,
+                short[session.session_id],
+                pids,
+                up,
+                where,
+                _title(session),
+            )
+        )
     for process in survey.no_session_yet:
         colours.append("grey")
         up = age(now - process.started_at)
@@ -121,7 +153,11 @@ def _title(session: Session) -> str:
 def _doubt_lines(survey: Survey, sessions: list[Session], width: int, colour: bool) -> list[str]:
     lines: list[str] = []
     for process in survey.unattributed:
-        concerned = sum(1 for session in sessions if session.provider == process.provider and process.pid in session.verdict.maybe_pids)
+        concerned = sum(
+            1
+            for session in sessions
+            if session.provider == process.provider and process.pid in session.verdict.maybe_pids
+        )
         if concerned:
             plural = "session" if concerned == 1 else "sessions"
             text = f"? {concerned} {process.provider} {plural} may be open in pid {process.pid}: it reports to nobody."
@@ -174,7 +210,7 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     return short
 
 
-def _key(sort: str):  # noqa: ANN202 - a sort key of mixed type
+def _key(sort: str):
     def key(session: Session) -> tuple[object, ...]:
         updated = -(session.updated_at or 0.0)
         match sort:

@@ -6,6 +6,7 @@ import argparse
 import sys
 
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.cli.show import say_command
 from corral.engine.report import report_plan
 from corral.engine.resume import plan_to_resume, resume_in_place
@@ -21,13 +22,13 @@ that a living process serves is never opened a second time.
 """
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "resume",
-        help="continue a session, in place, as the very same conversation",
+        summary="continue a session, in place, as the very same conversation",
         description="Become the agent on this session: corral checks, then replaces itself by the provider's program.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
     parser.add_argument("--print", dest="print_only", action="store_true", help="show the plan, start nothing")
@@ -36,7 +37,7 @@ def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
     return parser
 
 
-def run(args: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:  # noqa: RET503 - the last line becomes the agent
     if args.json:
         from corral.engine.naming import find_session
 

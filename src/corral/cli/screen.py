@@ -8,7 +8,16 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 
-COLOURS = {"green": "32", "blue": "34", "amber": "33", "red": "31", "violet": "35", "grey": "90", "faint": "2", "bold": "1"}
+COLOURS = {
+    "green": "32",
+    "blue": "34",
+    "amber": "33",
+    "red": "31",
+    "violet": "35",
+    "grey": "90",
+    "faint": "2",
+    "bold": "1",
+}
 
 
 def use_colour() -> bool:

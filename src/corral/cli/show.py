@@ -6,6 +6,7 @@ import argparse
 import time
 
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, tilde, use_colour
 from corral.cli.words import say_state
 from corral.engine.naming import find_session, full_name
@@ -14,13 +15,13 @@ from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait
 from corral.model.session import Session
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "show",
-        help="one session in full",
+        summary="one session in full",
         description="Show one session: its state and why, its process, directory and times, and the way back in.",
         epilog="example:\n  corral show 5d3909df\n  corral show kimi-cli:my-own-name --json",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")

@@ -7,6 +7,7 @@ import os
 
 from corral import sidecar
 from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
 from corral.errors import CorralError, NotFound
 from corral.sidecar import Refusal, RuntimeRecord, Verdict
 
@@ -50,13 +51,13 @@ Remove a runtime.json that names the process PID. A file that names any other pr
 A process that has ended may be named too: then its own file goes, once its death is proven."""
 
 
-def add_parser(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> argparse.ArgumentParser:  # pyright: ignore[reportPrivateUsage]
-    parser = commands.add_parser(
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
         "sidecar",
-        help="the runtime.json protocol for other languages",
+        summary="the runtime.json protocol for other languages",
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
 
@@ -102,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _add_action(
-    actions: argparse._SubParsersAction[argparse.ArgumentParser],  # pyright: ignore[reportPrivateUsage]
+    actions: Commands,
     name: str,
     summary: str,
     description: str,
@@ -127,7 +128,7 @@ def _run_write(args: argparse.Namespace) -> int:
     result = sidecar.write(
         args.dir,
         session_id=args.session_id,
-        work_dir=os.path.abspath(args.work_dir),  # noqa: PTH100 - Path.resolve would follow links
+        work_dir=os.path.abspath(args.work_dir),
         cli=args.cli,
         version=args.version,
         provider=args.provider,
@@ -149,9 +150,7 @@ def _run_read(args: argparse.Namespace) -> int:
     if args.json:
         print_json(fields)
     else:
-        print_lines(
-            [f"{name:<12} {_one_line(str(value))}" for name, value in fields.items() if value is not None]
-        )
+        print_lines([f"{name:<12} {_one_line(str(value))}" for name, value in fields.items() if value is not None])
     return 0
 
 

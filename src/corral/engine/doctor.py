@@ -15,6 +15,7 @@ from corral.model.record import Skipped
 from corral.model.restore import Program
 from corral.model.session import AgentProcess, Degraded
 from corral.providers import Capabilities
+from corral.store.cache import Cache
 from corral.system import places
 from corral.system.config import read_config
 
@@ -66,9 +67,9 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
 
 def examine() -> Diagnosis:
-    """Look at everything. Runs no provider's program."""
-    env = environment(read_config())
-    survey = take_survey(Selection())
+    """Look at everything. A program whose files do not tell its version is asked for it."""
+    env = environment(read_config(), Cache(places.cache_dir()), probing=True)
+    survey = take_survey(Selection(), probing=True)
     per_home: dict[tuple[str, str], int] = {}
     for session in survey.sessions:
         at = (session.provider, session.key.home)
@@ -131,6 +132,9 @@ def _advise(providers: list[ProviderHealth], unattributed: tuple[AgentProcess, .
         for home in provider.homes:
             wanted = provider.capabilities.needs_hooks and home.exists and not home.hooks.installed
             if home.hooks.problems or (wanted and provider.program is not None):
-                advice.append(f"corral hooks install {provider.name}" + ("" if home.origin == "default" else f" --home {home.path}"))
+                advice.append(
+                    f"corral hooks install {provider.name}"
+                    + ("" if home.origin == "default" else f" --home {home.path}")
+                )
     advice += [process.advice for process in unattributed if process.advice]
     return list(dict.fromkeys(advice))

@@ -43,13 +43,25 @@ class Facts(Struct, frozen=True, kw_only=True):
     degraded: Sequence[Degraded]
 
 
-def environment(config: Config) -> Environment:
-    """The person's environment as providers may see it."""
+def environment(config: Config, cache: Cache, *, probing: bool = False) -> Environment:
+    """The person's environment as providers may see it; with `probing`, programs may be asked for their version."""
+
+    def ask_version(path: str) -> str | None:
+        known = cache.find_version(path)
+        if known is None and probing:
+            from corral.system.programs import probe_version
+
+            known = probe_version(path)
+            if known is not None:
+                cache.keep_version(path, known)
+        return known
+
     return Environment(
         home_dir=os.path.expanduser("~"),
         variables=os.environ,
         extra_homes=config.homes,
         programs=config.programs,
+        ask_version=ask_version,
     )
 
 
@@ -86,9 +98,7 @@ def gather(
     return Facts(homes=homes, journals=journals, recognised=recognised, skipped=skipped, degraded=degraded)
 
 
-def _read_home(
-    provider: Provider, home: Home, state_dir: str, cache: Cache, skipped: list[Skipped]
-) -> HomeFacts:
+def _read_home(provider: Provider, home: Home, state_dir: str, cache: Cache, skipped: list[Skipped]) -> HomeFacts:
     known = cache.known(provider.name, home.path)
     records: list[SessionRecord] = []
     for entry in provider.list_sessions(home, known):

@@ -11,11 +11,11 @@ from corral.model.restore import Refusal
 from corral.model.session import Session
 
 
-def find_session(name: str, *, anyway: bool = False) -> Session:
+def find_session(name: str, *, anyway: bool = False, probing: bool = False) -> Session:
     """The one session called so. Ambiguous names list the candidates and do nothing."""
     provider_name, scope, wanted = _parse(name)
     providers = [find_provider(provider_name)] if provider_name else None
-    found = take_survey(Selection(id_prefix=wanted), providers, anyway=anyway).sessions
+    found = take_survey(Selection(id_prefix=wanted), providers, anyway=anyway, probing=probing).sessions
     if scope is not None:
         found = tuple(session for session in found if session.key.scope == scope)
     exact = [session for session in found if wanted in (session.session_id, spoken_id(session.session_id))]
@@ -23,7 +23,9 @@ def find_session(name: str, *, anyway: bool = False) -> Session:
     if not candidates:
         raise NotFound(f"no session is called {name!r}", hint="corral ps --all lists them")
     if len(candidates) > 1:
-        listed = "\n".join(f"  {full_name(session)}  {session.state}  {session.work_dir or ''}" for session in candidates)
+        listed = "\n".join(
+            f"  {full_name(session)}  {session.state}  {session.work_dir or ''}" for session in candidates
+        )
         raise Ambiguous(f"{name!r} could be any of {len(candidates)} sessions:\n{listed}")
     return candidates[0]
 

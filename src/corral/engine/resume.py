@@ -28,7 +28,7 @@ _GUARD_STEP_SECONDS = 0.25
 
 def plan_to_resume(name: str, *, anyway: bool) -> tuple[Session, Resume]:
     """The session and what would be started, or the refusal as an error."""
-    session = find_session(name, anyway=anyway)
+    session = find_session(name, anyway=anyway, probing=True)
     match session.restore:
         case Resume():
             return session, session.restore
@@ -60,7 +60,7 @@ def resume_in_place(name: str, *, anyway: bool, tell: Callable[[str], None]) -> 
     _leave_guard(launch, launches, locks)
     try:
         os.chdir(plan.cwd)
-        os.execve(plan.argv[0], list(plan.argv), child_environment(os.environ, capabilities.poison, plan.env))
+        os.execve(plan.argv[0], list(plan.argv), child_environment(os.environ, capabilities, plan.env))
     except OSError as error:
         raise refusal_error(
             session, Refused(reason=Refusal.SPAWN_FAILED, message=f"{plan.argv[0]}: {error.strerror}")
@@ -68,10 +68,11 @@ def resume_in_place(name: str, *, anyway: bool, tell: Callable[[str], None]) -> 
 
 
 def child_environment(
-    environ: Mapping[str, str], poison: tuple[str, ...], added: Mapping[str, str]
+    environ: Mapping[str, str], capabilities: Capabilities, added: Mapping[str, str]
 ) -> dict[str, str]:
     """corral's own environment less what would mislead the child, plus the home's variable."""
-    return {name: value for name, value in environ.items() if name not in poison} | dict(added)
+    dropped = {*capabilities.poison, *capabilities.home_variables}
+    return {name: value for name, value in environ.items() if name not in dropped} | dict(added)
 
 
 def _take_locks(
@@ -118,7 +119,7 @@ def _record_launch(session: Session, plan: Resume, capabilities: Capabilities, l
         )
         launch = Launch(
             key=session.key,
-            identity=tuple(me),
+            identity=(me.boot_id, me.pid_ns, me.pid, me.start_ticks),
             launched_at=time.time(),
             argv=plan.argv,
             cwd=plan.cwd,

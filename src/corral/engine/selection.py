@@ -35,5 +35,4 @@ class Selection(Struct, frozen=True, kw_only=True):
             return False
         if self.under is None:
             return True
-        inside = session.work_dir is not None and (session.work_dir + "/").startswith(self.under.rstrip("/") + "/")
-        return inside
+        return session.work_dir is not None and (session.work_dir + "/").startswith(self.under.rstrip("/") + "/")

@@ -23,13 +23,12 @@ from corral.store.launches import Launch, Launches
 from corral.system import places
 from corral.system.config import read_config
 from corral.system.host import read_host_facts
-from corral.system.probe import probe
+from corral.system.probe import probe_claim
 from corral.system.processes import ProcessTable
 from corral.verdicts.attribution import Attribution, HookCover, attribute
 from corral.verdicts.journal import claims_of
 from corral.verdicts.liveness import decide_liveness, decide_superseded
 from corral.verdicts.state import decide_resting, decide_state
-
 
 _PENDING_SECONDS = 120.0
 
@@ -44,15 +43,20 @@ class Entry(Struct, frozen=True, kw_only=True):
 
 
 def take_survey(
-    selection: Selection, providers: Iterable[Provider] | None = None, *, anyway: bool = False
+    selection: Selection,
+    providers: Iterable[Provider] | None = None,
+    *,
+    anyway: bool = False,
+    probing: bool = False,
 ) -> Survey:
-    """Look at this machine now. Needs no daemon, runs no provider's program, changes nothing of theirs.
+    """Look at this machine now. Needs no daemon, changes nothing of a provider's.
 
-    `anyway` plans restores as if nothing could be open unseen (`corral resume --anyway`).
+    `anyway` plans restores as if nothing could be open unseen (`corral resume --anyway`). Only with `probing` is
+    a provider's program run, and then only for its `--version`, where its files do not tell what it is.
     """
     config = read_config()
-    env = environment(config)
     cache = Cache(places.cache_dir())
+    env = environment(config, cache, probing=probing)
     table = ProcessTable()
     host = read_host_facts()
     facts = gather(env, places.state_dir(), cache, table, providers)
@@ -102,9 +106,7 @@ def _launch_claims(launches: Iterable[Launch], now: float) -> list[Claim]:
     ]
 
 
-def _judge_claims(
-    facts: Facts, host: HostFacts, cache: Cache, launched: Sequence[Claim]
-) -> list[ClaimVerdict]:
+def _judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence[Claim]) -> list[ClaimVerdict]:
     canonical = {os.path.realpath(home.home.path): home.home.path for home in facts.homes}
     claims = [claim for home in facts.homes for claim in home.claims]
     claims += launched
@@ -127,7 +129,7 @@ def _judge_claims(
 
 
 def _probe(claim: Claim) -> ProbeFacts | None:
-    return None if claim.ended_at is not None else probe(claim.pid, claim.written_at)
+    return None if claim.ended_at is not None else probe_claim(claim)
 
 
 def _accounted(facts: Facts, judged: Sequence[ClaimVerdict]) -> set[ProcessIdentity]:
@@ -188,7 +190,9 @@ def _entries(
         for session_id in ids:
             verdicts = join.by_id.get((name, path, session_id), [])
             bad = join.bad_by_id.get((name, path, session_id), [])
-            for key, record, verdict in _decide_id(home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids):
+            for key, record, verdict in _decide_id(
+                home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids
+            ):
                 counts[verdict.state] += 1
                 if selection.wants(verdict.state, session_id):
                     yield Entry(key=key, record=record, verdict=verdict, facts=home)

@@ -1,7 +1,6 @@
 """Part of the hook program: finds the agent CLI among the hook's ancestors and tells what it is."""
 
 # pathlib is too slow to import in a hook.
-# ruff: noqa: PTH115, PTH116, PTH119, PTH120
 
 import os
 from typing import NamedTuple

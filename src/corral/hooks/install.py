@@ -67,9 +67,7 @@ class _Plan(Struct, frozen=True):
 def install(setting: Setting) -> Done:
     """Asks the CLI of one home to report its sessions. Safe to repeat."""
     if not Path(setting.home).is_dir():
-        return _refused(
-            setting, f"{setting.home} does not exist: start {setting.provider} once, or give --home"
-        )
+        return _refused(setting, f"{setting.home} does not exist: start {setting.provider} once, or give --home")
     try:
         place_program(setting.data_dir)
         for _ in range(_ATTEMPTS):

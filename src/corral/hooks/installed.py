@@ -91,9 +91,7 @@ def read_installation(state_dir: str, provider: str, home: str) -> Installation 
             found = {entry.event for entry in edit.find_entries(text) if entry.command == record.command}
             present = found >= set(record.events)
             if not present:
-                problems.append(
-                    "another program has removed our hooks" if not found else "some hooks are missing"
-                )
+                problems.append("another program has removed our hooks" if not found else "some hooks are missing")
             if off := edit.find_switch_off(text):
                 problems.append(off)
     except EditRefused as refusal:

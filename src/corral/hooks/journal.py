@@ -104,7 +104,7 @@ def _find_problem(file: _File, path: str, provider: str) -> str | None:
         return f"it is a journal of {file.provider!r}"
     if not 1 <= file.pid <= _MAX_PID or file.start_ticks < 0 or file.pid_ns < 0 or not file.boot_id:
         return "it names no valid process"
-    if os.path.basename(path) != f"{file.pid}-{file.start_ticks}.json":  # noqa: PTH119 - a name, not a file
+    if os.path.basename(path) != f"{file.pid}-{file.start_ticks}.json":
         return f"it is about process {file.pid} with start {file.start_ticks}, not the one in its name"
     for event in file.events:
         if not is_valid_id(event.session_id):

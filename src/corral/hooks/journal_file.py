@@ -1,7 +1,6 @@
 """Part of the hook program: the journal of one process on disk: locked, read, extended, kept small, swept."""
 
 # pathlib is too slow to import in a hook.
-# ruff: noqa: PTH103, PTH108
 
 import json
 import os

@@ -57,9 +57,7 @@ def remove_entries(text: str, created: Sequence[str]) -> str:
 def list_missing(text: str, entries: Sequence[Entry]) -> tuple[str, ...]:
     """The containers that adding these entries will create."""
     hooks = _root(text).find("hooks")
-    events = tuple(
-        dict.fromkeys(entry.event for entry in entries if hooks is None or hooks.find(entry.event) is None)
-    )
+    events = tuple(dict.fromkeys(entry.event for entry in entries if hooks is None or hooks.find(entry.event) is None))
     return (("hooks",) if hooks is None else ()) + events
 
 
@@ -121,12 +119,8 @@ def _add_entry(text: str, entry: Entry) -> str:
 
 def _append(text: str, container: Node, key: str | None, value: Any) -> str:
     """Puts a member or an item at the end of a container, in the container's own layout."""
-    starts = [start for _, start, _ in container.members or ()] or [
-        node.start for node in container.items or ()
-    ]
-    ends = [node.end for _, _, node in container.members or ()] or [
-        node.end for node in container.items or ()
-    ]
+    starts = [start for _, start, _ in container.members or ()] or [node.start for node in container.items or ()]
+    ends = [node.end for _, _, node in container.members or ()] or [node.end for node in container.items or ()]
     newline = newline_of(text)
     base = _indent_of_line(text, container.start)
     unit = _indent_unit(text)
@@ -200,11 +194,7 @@ def _cut(text: str, container: Node, start: int, end: int) -> str:
     line_end = end
     while text[line_end : line_end + 1] in (" ", "\t", "\r"):
         line_end += 1
-    if (
-        not text[line_start:start].strip()
-        and text[line_end : line_end + 1] == "\n"
-        and line_start > container.start
-    ):
+    if not text[line_start:start].strip() and text[line_end : line_end + 1] == "\n" and line_start > container.start:
         start, end = line_start, line_end + 1
     elif text[start - 1 : start] == " " and comma is not None:
         start -= 1
@@ -217,9 +207,7 @@ def _cut(text: str, container: Node, start: int, end: int) -> str:
 
 def _comma_before(text: str, container: Node, start: int) -> int | None:
     """The comma that parts what starts here from what is before it."""
-    ends = [node.end for _, _, node in container.members or ()] or [
-        node.end for node in container.items or ()
-    ]
+    ends = [node.end for _, _, node in container.members or ()] or [node.end for node in container.items or ()]
     before = [end for end in ends if end <= start]
     if not before:
         return None

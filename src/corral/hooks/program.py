@@ -1,7 +1,6 @@
 """The hook program: run by an agent CLI when a session starts or ends, it notes which process serves it."""
 
 # pathlib is too slow to import in a hook.
-# ruff: noqa: PTH117
 
 import _thread
 import os

@@ -1,7 +1,6 @@
 """Part of the hook program: turns one report of a CLI into journal and runtime.json."""
 
 # pathlib is too slow to import in a hook.
-# ruff: noqa: PTH119, PTH120
 
 import os
 from typing import Any, NamedTuple

@@ -1,7 +1,6 @@
 """Part of the hook program: where the CLI keeps a session: home, work directory, container."""
 
 # pathlib is too slow to import in a hook.
-# ruff: noqa: PTH111, PTH112, PTH117, PTH119, PTH120
 
 import os
 from collections.abc import Iterator

@@ -120,9 +120,7 @@ def _append_sections(text: str, entries: Sequence[Entry]) -> str:
 def _lines(entry: Entry) -> list[str]:
     import tomlkit
 
-    values = (
-        f"{name} = {cast(Any, tomlkit.item(value)).as_string()}" for name, value in _table(entry).items()
-    )
+    values = (f"{name} = {cast(Any, tomlkit.item(value)).as_string()}" for name, value in _table(entry).items())
     return [_SECTION, *values]
 
 

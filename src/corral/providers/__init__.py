@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -15,6 +15,10 @@ from corral.model.restore import Program, Refused, Resume
 from corral.system.processes import Process, ProcessTable
 
 
+def _not_asked(path: str) -> str | None:
+    return None
+
+
 class Environment(Struct, frozen=True, kw_only=True):
     """What a provider may know of the person's environment."""
 
@@ -24,6 +28,8 @@ class Environment(Struct, frozen=True, kw_only=True):
     """From corral's config: further data roots by provider name."""
     programs: Mapping[str, str] = {}
     """From corral's config: the program to use, by provider name, before PATH is searched."""
+    ask_version: Callable[[str], str | None] = _not_asked
+    """What `PATH --version` printed, for a program whose files do not say what it is; None when nobody asked it."""
 
 
 class Capabilities(Struct, frozen=True, kw_only=True):
@@ -40,7 +46,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     restore: str
     """"resume" or "none"."""
     proven_versions: tuple[str, ...]
-    home_variable: str
+    home_variables: tuple[str, ...]
+    """What moves its home: dropped from the child's environment unless the session's home needs them."""
     needs_hooks: bool
     """Without our hooks its processes stay unattributed."""
     poison: tuple[str, ...] = ()

@@ -3,10 +3,9 @@
 import binascii
 import errno
 import os
-import re
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from corral.sidecar import processes
 from corral.sidecar.files import close_quietly
@@ -27,6 +26,8 @@ _LOCK_DELAYS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.04, 0.08, 0.1)
 _NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL, errno.EBADF}
 _NO_DIR_FSYNC = {errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP}
 
+_HEX = "0123456789abcdef"
+
 _T = TypeVar("_T")
 _in_flight: set[str] = set()
 
@@ -40,7 +41,7 @@ class Directory:
         self.fd: int | None = None
         if os.open in os.supports_dir_fd:
             self.fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
-        elif not os.path.isdir(path):  # noqa: PTH112 - pathlib is too slow to import here
+        elif not os.path.isdir(path):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         self._locked = False
 
@@ -124,9 +125,7 @@ def sync(directory: Directory) -> None:
 
 
 def _rename(directory: Directory, source: str, target: str) -> None:
-    os.replace(
-        directory.name(source), directory.name(target), src_dir_fd=directory.fd, dst_dir_fd=directory.fd
-    )
+    os.replace(directory.name(source), directory.name(target), src_dir_fd=directory.fd, dst_dir_fd=directory.fd)
 
 
 def _write_new(directory: Directory, name: str, data: bytes) -> None:
@@ -179,12 +178,33 @@ def _remove_quietly(directory: Directory, name: str) -> None:
         pass  # the next writer sweeps it, once this process is gone
 
 
-# Temp names: .<name>.<host>-<boot>-<namespace>-<pid>-<start>.<random>.tmp, so that a later writer can prove
-# that the one who left it is dead. Hosts are told apart by a checksum of their name.
-_TEMP = re.compile(
-    r"\.(?P<name>.+)\.(?P<host>[0-9a-f]{8})-(?P<boot>[0-9A-Za-z]*)-(?P<ns>\d{1,20})-(?P<pid>\d{1,10})-(?P<start>\d{1,20})"
-    r"\.[0-9a-f]{16}\.tmp"
-)
+class TempOwner(NamedTuple):
+    """Who made a temp, as its name says: `.<name>.<host>-<boot>-<namespace>-<pid>-<start>.<random>.tmp`.
+
+    With that a later writer can prove that the one who left it is dead. Hosts are told apart by a checksum of
+    their name.
+    """
+
+    host: str
+    boot: str
+    pid_ns: int
+    pid: int
+    start_ticks: int
+
+
+def parse_temp(entry: str, name: str) -> TempOwner | None:
+    """None for an entry that is no temp of `name` made by us."""
+    prefix, suffix = f".{name}.", ".tmp"
+    if not (entry.startswith(prefix) and entry.endswith(suffix)):
+        return None
+    owner, _, random = entry[len(prefix) : -len(suffix)].partition(".")
+    fields = owner.split("-")
+    if len(random) != 16 or random.strip(_HEX) or len(fields) != 5 or len(fields[0]) != 8 or fields[0].strip(_HEX):
+        return None
+    numbers = fields[2:]
+    if not all(number.isascii() and number.isdigit() and len(number) <= 20 for number in numbers):
+        return None
+    return TempOwner(fields[0], fields[1], int(numbers[0]), int(numbers[1]), int(numbers[2]))
 
 
 def temp_name(name: str, writer: ProcessIdentity | None) -> str:
@@ -204,11 +224,11 @@ def sweep(directory: Directory, name: str, platform: Platform | None = None) -> 
         return []
     swept: list[str] = []
     for entry in entries:
-        parts = _TEMP.fullmatch(entry)
-        if parts is None or parts["name"] != name:
+        owner = parse_temp(entry, name)
+        if owner is None:
             continue
         try:
-            if _is_dead(directory, parts, platform):
+            if _is_dead(directory, entry, owner, platform or processes.find_platform()):
                 os.unlink(directory.name(entry), dir_fd=directory.fd)
                 swept.append(entry)
         except OSError:
@@ -216,22 +236,20 @@ def sweep(directory: Directory, name: str, platform: Platform | None = None) -> 
     return swept
 
 
-def _is_dead(directory: Directory, parts: re.Match[str], platform: Platform | None) -> bool:
-    platform = platform or processes.find_platform()
+def _is_dead(directory: Directory, entry: str, owner: TempOwner, platform: Platform) -> bool:
     own = processes.own_identity(platform)
-    if own is None or parts["host"] != _host():
+    if own is None or owner.host != _host():
         return False
-    if parts["boot"] != own.boot_id.replace("-", ""):
-        return _is_older_than_boot(directory, parts.string, platform)
-    pid, start, pid_ns = int(parts["pid"]), int(parts["start"]), int(parts["ns"])
-    if pid_ns != own.pid_ns:
+    if owner.boot != own.boot_id.replace("-", ""):
+        return _is_older_than_boot(directory, entry, platform)
+    if owner.pid_ns != own.pid_ns or owner.pid < 1:
         return False
-    if (pid, start) == (own.pid, own.start_ticks):
-        return parts.string not in _in_flight  # left by a failure earlier in our own life
-    look = platform.look(pid)
+    if (owner.pid, owner.start_ticks) == (own.pid, own.start_ticks):
+        return entry not in _in_flight  # left by a failure earlier in our own life
+    look = platform.look(owner.pid)
     if look.state in (processes.GONE, processes.ZOMBIE, processes.THREAD):
         return True
-    return look.identity is not None and look.identity.start_ticks != start
+    return look.identity is not None and look.identity.start_ticks != owner.start_ticks
 
 
 def _is_older_than_boot(directory: Directory, entry: str, platform: Platform) -> bool:

@@ -75,8 +75,8 @@ def is_free(pid: int) -> bool:
         return False  # on Windows, signal 0 is Ctrl-C
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
+    except (ProcessLookupError, OverflowError):
+        return True  # OverflowError: larger than any PID
     except OSError:
         return False
     return False

@@ -45,9 +45,7 @@ class LinuxPlatform:
 
     def boot_id(self) -> str:
         # A running process sees one boot only.
-        self._boot_id = (
-            self._boot_id or self._read("sys/kernel/random/boot_id").decode("ascii", "replace").strip()
-        )
+        self._boot_id = self._boot_id or self._read("sys/kernel/random/boot_id").decode("ascii", "replace").strip()
         return self._boot_id
 
     def booted_at(self) -> float | None:
@@ -84,7 +82,7 @@ class LinuxPlatform:
     def namespace(self, kind: str, pid: str = "self") -> int | None:
         """The inode of a process's namespace, or None when it may not be read."""
         try:
-            return os.stat(f"{self._proc}/{pid}/ns/{kind}").st_ino  # noqa: PTH116 - pathlib is slow to import
+            return os.stat(f"{self._proc}/{pid}/ns/{kind}").st_ino
         except OSError:
             return None
 
@@ -126,6 +124,6 @@ class LinuxPlatform:
 
     def _link(self, name: str) -> str | None:
         try:
-            return os.readlink(f"{self._proc}/{name}")  # noqa: PTH115
+            return os.readlink(f"{self._proc}/{name}")
         except OSError:
             return None

@@ -47,7 +47,7 @@ def judge_file(path: str) -> Verdict | Refusal:
     record = read_file(path).record
     if isinstance(record, Refusal):
         return record
-    return _judge(record, os.path.dirname(path) or os.curdir)  # noqa: PTH120
+    return _judge(record, os.path.dirname(path) or os.curdir)
 
 
 def find_holder(process: ProcessIdentity | int | None) -> Holder | Refusal:

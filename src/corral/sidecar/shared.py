@@ -31,7 +31,7 @@ def could_be_another(hostname: str, directory: str, mountinfo: str = "/proc/self
 
 def _is_network(directory: str, mountinfo: str) -> bool:
     try:
-        device = os.stat(directory).st_dev  # noqa: PTH116 - pathlib is too slow to import here
+        device = os.stat(directory).st_dev
         with open(mountinfo, "rb") as file:
             lines = file.read().splitlines()
     except OSError:

@@ -90,7 +90,7 @@ def clear(
     problem. With `best_effort`, a problem is returned; without, it is raised as SidecarError.
     """
     file = os.fspath(path)
-    if os.path.isdir(file):  # noqa: PTH112 - pathlib is too slow to import here
+    if os.path.isdir(file):
         file = os.path.join(file, NAME)
     refusal = _clear(file, process)
     if refusal is not None and not best_effort:
@@ -137,9 +137,7 @@ def _write(
 def _clear(path: str, process: ProcessIdentity | int | None) -> Refusal | None:
     holder = find_holder(process)
     if isinstance(holder, Refusal):
-        holder = Holder(
-            process if isinstance(process, int) else os.getpid(), None
-        )  # it is gone: see take_away
+        holder = Holder(process if isinstance(process, int) else os.getpid(), None)  # it is gone: see take_away
     try:
         return take_away(path, holder)
     except FileNotFoundError:

@@ -26,9 +26,12 @@ CREATE TABLE IF NOT EXISTS pins (
     path TEXT NOT NULL, pid INTEGER NOT NULL, written_at REAL NOT NULL,
     boot_id TEXT NOT NULL, pid_ns INTEGER NOT NULL, start_ticks INTEGER NOT NULL,
     PRIMARY KEY (path, pid, written_at)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS versions (
+    path TEXT PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, changed_ns INTEGER NOT NULL,
+    said TEXT NOT NULL) WITHOUT ROWID;
 INSERT INTO about SELECT '{__version__}' WHERE NOT EXISTS (SELECT 1 FROM about);
 """
-_TABLES = ("about", "records", "pins")
+_TABLES = ("about", "records", "pins", "versions")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(SessionRecord).decode
@@ -82,7 +85,8 @@ class Cache:
             return KnownRecords(provider, home, ())
         try:
             rows = self._db.execute(
-                "SELECT path, fingerprint, record FROM records WHERE provider = ? AND home = ?", (provider, home)
+                "SELECT path, fingerprint, record FROM records WHERE provider = ? AND home = ?",
+                (provider, home),
             ).fetchall()
         except sqlite3.Error as error:
             self.problem = str(error)
@@ -127,7 +131,29 @@ class Cache:
 
         self._write(store)
 
-    def _write(self, change: Callable[[sqlite3.Connection], None]) -> None:
+    def find_version(self, path: str) -> str | None:
+        """What this very program once said of its version."""
+        if self._db is None:
+            return None
+        try:
+            status = os.stat(path)
+            row = self._db.execute(
+                "SELECT said FROM versions WHERE path = ? AND device = ? AND inode = ? AND changed_ns = ?",
+                (path, status.st_dev, status.st_ino, status.st_ctime_ns),
+            ).fetchone()
+        except (OSError, sqlite3.Error):
+            return None
+        return row[0] if row else None
+
+    def keep_version(self, path: str, said: str) -> None:
+        try:
+            status = os.stat(path)
+        except OSError:
+            return
+        row = (path, status.st_dev, status.st_ino, status.st_ctime_ns, said)
+        self._write(lambda db: db.execute("INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?)", row))
+
+    def _write(self, change: Callable[[sqlite3.Connection], object]) -> None:
         if self._db is None:
             return
         try:

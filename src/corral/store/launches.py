@@ -71,7 +71,12 @@ class Launches:
         """Raises OSError when it can't be made durable: then nothing must be started."""
         os.makedirs(self._directory, mode=0o700, exist_ok=True)
         with Directory(self._directory) as directory:
-            replace(directory, os.path.basename(self._path(launch.process)), msgspec.json.encode(launch), own_identity())
+            replace(
+                directory,
+                os.path.basename(self._path(launch.process)),
+                msgspec.json.encode(launch),
+                own_identity(),
+            )
 
     def read_all(self) -> list[Launch]:
         """Every record that can be read; the others are nobody's evidence."""
@@ -113,7 +118,10 @@ class Launches:
         copy = os.path.join(directory, f"{time.time_ns()}-{os.path.basename(path)}")
         hasher = hashlib.sha256()
         size = 0
-        with open(path, "rb") as source, open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+        with (
+            open(path, "rb") as source,
+            open(os.open(copy, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target,
+        ):
             while part := source.read(1 << 20):
                 hasher.update(part)
                 size += len(part)

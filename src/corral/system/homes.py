@@ -16,10 +16,10 @@ def list_homes(
 
     Paths stay as given (absolute), and two that lead to the same directory are one home.
     """
-    candidates = [(os.path.abspath(value), variable)] if value else []  # noqa: PTH100 links must stay
+    candidates = [(os.path.abspath(value), variable)] if value else []
     if not candidates or Path(default).is_dir():
         candidates.append((default, "default"))
-    candidates += [(os.path.abspath(path), "config") for path in extra]  # noqa: PTH100
+    candidates += [(os.path.abspath(path), "config") for path in extra]
     default_real = os.path.realpath(default)
     homes: dict[str, Home] = {}
     for path, origin in candidates:

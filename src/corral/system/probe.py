@@ -131,9 +131,7 @@ def _inner(pid: int, written_at: float | None) -> tuple[int, ...]:
     if not procfs.is_ours():
         return ()
     found = read_inner_pids(written_at).find(pid)
-    return tuple(
-        process.pid for process in found if written_at is None or process.started_at <= written_at + _CLOSE_S
-    )
+    return tuple(process.pid for process in found if written_at is None or process.started_at <= written_at + _CLOSE_S)
 
 
 def _has_ended(handle: int) -> bool:

@@ -1,5 +1,4 @@
 """What more than one reader needs of /proc/PID. What may not be read is None, never an exception."""
-# ruff: noqa: PTH115, PTH116 - making a Path costs more than reading what it leads to
 
 from __future__ import annotations
 

@@ -60,17 +60,13 @@ class _Case(NamedTuple):
     def live(self, rule: str, reason: str, probe: ProbeFacts) -> ClaimVerdict:
         pid_ns = self.host.pid_ns if probe.pid_ns is None else probe.pid_ns
         identity = ProcessIdentity(self.host.boot_id or "", pid_ns, probe.pid, probe.start_ticks or 0)
-        return ClaimVerdict(
-            claim=self.claim, liveness=Liveness.LIVE, rule=rule, reason=reason, identity=identity
-        )
+        return ClaimVerdict(claim=self.claim, liveness=Liveness.LIVE, rule=rule, reason=reason, identity=identity)
 
     def stale(self, rule: str, reason: str) -> ClaimVerdict:
         return ClaimVerdict(claim=self.claim, liveness=Liveness.STALE, rule=rule, reason=reason)
 
     def unknown(self, rule: str, reason: str, elsewhere: bool = False) -> ClaimVerdict:
-        return ClaimVerdict(
-            claim=self.claim, liveness=Liveness.UNKNOWN, rule=rule, reason=reason, elsewhere=elsewhere
-        )
+        return ClaimVerdict(claim=self.claim, liveness=Liveness.UNKNOWN, rule=rule, reason=reason, elsewhere=elsewhere)
 
     def remote(self) -> ClaimVerdict:
         return ClaimVerdict(

@@ -65,7 +65,9 @@ def refuse_live(plan: Attach) -> Refused:
     """What a resume is told about a session that is being served."""
     where = f" on {plan.terminal}" if plan.terminal else ""
     return _refuse(
-        Refusal.ALREADY_LIVE, f"pid {plan.pid} serves it{where}", f"go to that terminal, or quit pid {plan.pid} first"
+        Refusal.ALREADY_LIVE,
+        f"pid {plan.pid} serves it{where}",
+        f"go to that terminal, or quit pid {plan.pid} first",
     )
 
 

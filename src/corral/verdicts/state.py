@@ -65,7 +65,10 @@ def _unserved(
     if doubt := next((claim for claim in claims if claim.liveness is Liveness.UNKNOWN), None):
         return State.UNKNOWN, doubt.reason
     if open_one := next((claim for claim in unjoined if claim.liveness is not Liveness.STALE), None):
-        return State.UNKNOWN, f"pid {open_one.claim.pid} serves a session of this id, and more than one exists"
+        return (
+            State.UNKNOWN,
+            f"pid {open_one.claim.pid} serves a session of this id, and more than one exists",
+        )
     if maybe_pids:
         return State.UNKNOWN, f"maybe open in pid {', '.join(map(str, maybe_pids))}, which reports to nobody"
     return decide_resting(record)
@@ -79,7 +82,10 @@ def decide_resting(record: SessionRecord | None) -> tuple[State, str]:
         case TurnState.OPEN | TurnState.IN_TOOL | TurnState.WAITING:
             return State.ORPHANED, "its last turn never ended, and nothing serves it"
         case TurnState.UNREADABLE if record.durable:
-            return State.UNKNOWN, "the end of its transcript can't be read, so its last turn may be unfinished"
+            return (
+                State.UNKNOWN,
+                "the end of its transcript can't be read, so its last turn may be unfinished",
+            )
         case TurnState.NONE | TurnState.ENDED | TurnState.UNREADABLE:
             if not record.durable:
                 return State.EMPTY, record.not_durable_reason or "its provider wrote nothing to resume"
@@ -101,6 +107,10 @@ def _activity(record: SessionRecord | None, live: Sequence[ClaimVerdict]) -> Act
             return Activity(verdict.claim.activity)
     if record is None:
         return None
+    # A turn that was left open before any of these processes took the session is not theirs.
+    taken_at = min((verdict.claim.written_at or 0.0 for verdict in live), default=0.0)
+    if record.updated_at is not None and record.updated_at < taken_at:
+        return Activity.READY
     match record.turn:
         case TurnState.OPEN:
             return Activity.BUSY

@@ -12,11 +12,11 @@ _DOUBTED_BY_CLOCK = ("tolerance", "clock-step")
 
 
 def decide_superseded(verdicts: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
-    """The same verdicts in the same order, less the runtime.json files that their process has left behind.
+    """The same verdicts in the same order, less the claims that their process has left behind.
 
-    Touched are only foreign v1 files (no identity of their own) of a process that is verified to serve
-    another session: by its registry, lock or journal, else by a newer file of the same kind. Claims of a
-    process that serves many sessions by nature neither supersede nor are superseded.
+    A claim yields to one of higher authority by the same process on another session; among foreign v1 files
+    (no identity of their own), to a newer one. Claims of a process that serves many sessions by nature
+    neither supersede nor are superseded.
     """
     live: dict[ProcessIdentity, list[ClaimVerdict]] = {}
     for verdict in verdicts:
@@ -36,8 +36,10 @@ def _judge(
     ended: Sequence[Claim],
 ) -> ClaimVerdict:
     claim = verdict.claim
-    if not _is_foreign_v1(claim) or claim.many:
+    if claim.many:
         return verdict
+    if not _is_foreign_v1(claim):
+        return _yield_to_authority(verdict, live)
     if verdict.liveness is Liveness.UNKNOWN and verdict.rule in _DOUBTED_BY_CLOCK:
         # Either its process is dead, or it is the one that has since named another session: both end it.
         successor = _newest(other for other in by_pid.get(claim.pid, []) if _follows(other.claim, claim))
@@ -61,6 +63,17 @@ def _judge(
         reason = f"pid {claim.pid} named {newest.claim.session_id} at the same time: one of them was left"
         return ClaimVerdict(claim=claim, liveness=Liveness.UNKNOWN, rule="tie", reason=reason)
     return _superseded(verdict, newest.claim)
+
+
+def _yield_to_authority(verdict: ClaimVerdict, live: dict[ProcessIdentity, list[ClaimVerdict]]) -> ClaimVerdict:
+    claim = verdict.claim
+    if verdict.liveness is not Liveness.LIVE or verdict.identity is None:
+        return verdict
+    for other in live[verdict.identity]:
+        higher = AUTHORITY[other.claim.kind] < AUTHORITY[claim.kind]
+        if higher and not other.claim.many and not _names_same(other.claim, claim):
+            return _stale(verdict, f"pid {claim.pid} serves {other.claim.session_id}, says its {other.claim.kind}")
+    return verdict
 
 
 def _is_foreign_v1(claim: Claim) -> bool:
@@ -91,8 +104,7 @@ def _left(identity: ProcessIdentity, claim: Claim, ended: Sequence[Claim]) -> Cl
     """The exact report that this very process left this session, later than the record says it was there."""
     for report in ended:
         if (
-            (report.boot_id, report.pid, report.start_ticks)
-            == (identity.boot_id, identity.pid, identity.start_ticks)
+            (report.boot_id, report.pid, report.start_ticks) == (identity.boot_id, identity.pid, identity.start_ticks)
             and _names_same(report, claim)
             and (report.ended_at or 0.0) >= (claim.written_at or 0.0)
         ):

@@ -74,9 +74,7 @@ class Cli:
 
     @property
     def journal(self) -> Journal:
-        found = [
-            one for one in read_journals(str(self.world.state), self.provider) if isinstance(one, Journal)
-        ]
+        found = [one for one in read_journals(str(self.world.state), self.provider) if isinstance(one, Journal)]
         return next(journal for journal in found if journal.identity.pid == self.pid)
 
     @property

@@ -354,9 +354,7 @@ def test_nothing_of_a_prompt_is_kept(world):
 def test_old_journals_of_the_dead_are_swept_and_young_ones_stay(world):
     directory = world.state / "journal" / "kimi-cli"
     directory.mkdir(parents=True)
-    old, young, living, foreign = (
-        directory / n for n in ("9999999-1.json", "9999998-1.json", "x", "notes.txt")
-    )
+    old, young, living, foreign = (directory / n for n in ("9999999-1.json", "9999998-1.json", "x", "notes.txt"))
     cli = world.run("kimi-cli")
     process = ProcessTable().find(os.getpid())
     assert process
@@ -435,9 +433,7 @@ def test_a_linked_session_directory_is_not_followed(world, tmp_path):
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting needs root")
 def test_a_full_disk_keeps_the_old_journal_whole(world):
     world.state.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(world.state)], capture_output=True
-    )
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(world.state)], capture_output=True)
     if mounted.returncode:
         pytest.skip("mounting is not allowed here")
     try:

@@ -22,9 +22,7 @@ def main() -> None:
         os.setuid(int(sys.argv[1]))
     answers: list[Answer] = []
     for question in questions:
-        verdict = decide_liveness(
-            question.claim, probe_claim(question.claim), read_host_facts(), question.pin
-        )
+        verdict = decide_liveness(question.claim, probe_claim(question.claim), read_host_facts(), question.pin)
         answers.append(Answer(words(verdict), verdict.reason, verdict.identity))
     sys.stdout.buffer.write(msgspec.json.encode(answers))
 

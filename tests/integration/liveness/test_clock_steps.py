@@ -68,9 +68,7 @@ def test_12_a_forward_step_makes_a_stranger_look_reused(shim: str) -> None:
 
 
 @pytest.mark.parametrize("step", [HOUR, MONTH])
-def test_12_a_process_that_looks_like_the_claims_own_is_not_called_dead(
-    shim: str, step: int, tmp_path: Path
-) -> None:
+def test_12_a_process_that_looks_like_the_claims_own_is_not_called_dead(shim: str, step: int, tmp_path: Path) -> None:
     program = tmp_path / "kimi"
     os.symlink(os.path.realpath(need("sleep")), program)
     with running(str(program), "300", cwd=tmp_path) as child:

@@ -50,9 +50,7 @@ def test_26_a_container_with_its_own_name_proves_its_own_dead() -> None:
 
 def test_30b_pid_1_is_an_ordinary_process_inside_its_container() -> None:
     need_root()
-    assert judge_within(unshare("--uts", *PRIVATE_PIDS), [record(1)], setup="sleep 0.1") == [
-        "live(began-before)"
-    ]
+    assert judge_within(unshare("--uts", *PRIVATE_PIDS), [record(1)], setup="sleep 0.1") == ["live(began-before)"]
 
 
 def test_23_a_containers_process_is_seen_from_the_host() -> None:
@@ -142,9 +140,7 @@ def test_29_without_proc_a_process_that_exists_is_unknown_and_a_free_number_is_g
 
 def test_a_proc_that_counts_otherwise_than_we_do_is_no_proc() -> None:
     """After `unshare --pid` without a new /proc, the numbers in /proc are the outer ones."""
-    verdicts = judge_within(
-        unshare("--uts", "--pid", "--fork", "--kill-child"), [record(1), record(_free_pid())]
-    )
+    verdicts = judge_within(unshare("--uts", "--pid", "--fork", "--kill-child"), [record(1), record(_free_pid())])
     assert verdicts == ["unknown(no-proc)", "stale(gone)"]
 
 

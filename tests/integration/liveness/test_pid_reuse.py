@@ -20,9 +20,7 @@ def test_ten_thousand_reuses_and_not_one_false_answer() -> None:
     need_root()
     namespace = unshare("--uts", "--pid", "--fork", "--mount-proc", "--kill-child")
     loop = [sys.executable, "-m", "tests.integration.liveness.reuse_loop", str(REUSES), str(LIVE_CHECKS)]
-    done = subprocess.run(
-        [*namespace, *loop], stdout=subprocess.PIPE, timeout=TIMEOUT_S, env=environment(), check=True
-    )
+    done = subprocess.run([*namespace, *loop], stdout=subprocess.PIPE, timeout=TIMEOUT_S, env=environment(), check=True)
     counts = json.loads(done.stdout)
     print(counts)
     assert counts["alive_by_kill"] == REUSES

@@ -150,9 +150,7 @@ def test_32_a_process_that_becomes_another_program_is_the_same_process() -> None
 
 
 @pytest.mark.parametrize("reap", [True, False], ids=["reaped", "zombie"])
-def test_43_a_process_that_dies_while_it_is_looked_at_is_not_live(
-    reap: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_43_a_process_that_dies_while_it_is_looked_at_is_not_live(reap: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     with running() as child:
         claim = record(child.pid)
         read_uid = procfs.read_uid
@@ -171,9 +169,7 @@ def test_43_a_process_that_dies_while_it_is_looked_at_is_not_live(
 
 
 @pytest.mark.parametrize("ended", [False, True], ids=["runs", "gone"])
-def test_where_no_pidfd_can_be_had_the_answer_is_the_same(
-    ended: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_where_no_pidfd_can_be_had_the_answer_is_the_same(ended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(pid: int, flags: int = 0) -> int:
         raise PermissionError(1, "not permitted")
 
@@ -278,9 +274,7 @@ def _frozen(pid: int) -> Iterator[None]:
         wait_until(lambda: "frozen 1" in (group / "cgroup.events").read_text(), "the group freezes")
         thaw = lambda: (group / "cgroup.freeze").write_text("0")  # noqa: E731
     else:
-        pytest.fail(
-            "no freezer: mount cgroup2 at /sys/fs/cgroup, or the v1 freezer at /sys/fs/cgroup/freezer"
-        )
+        pytest.fail("no freezer: mount cgroup2 at /sys/fs/cgroup, or the v1 freezer at /sys/fs/cgroup/freezer")
     try:
         yield
     finally:

@@ -58,9 +58,7 @@ def main(directory: str, rounds: int, seed: int) -> dict[str, object]:
         pid, ready = start(directory)
         deadline = time.monotonic() + dice.uniform(0.0, 0.008)
         started = False
-        waits = (
-            not os.path.exists(path) or dice.random() < 0.5
-        )  # the others die before or in their first write
+        waits = not os.path.exists(path) or dice.random() < 0.5  # the others die before or in their first write
         while (waits and not started) or time.monotonic() < deadline:
             if not started and select.select([ready], [], [], 0)[0]:
                 word = os.read(ready, 400).decode()

@@ -30,9 +30,7 @@ taken_over = reuses = 0
 with tempfile.TemporaryDirectory() as directory:
     while reuses < int(sys.argv[2]):
         writer = subprocess.Popen(["sleep", "60"])
-        record = sidecar.write(
-            directory, session_id="s", work_dir="/w", cli="x", version="1", process=writer.pid
-        )
+        record = sidecar.write(directory, session_id="s", work_dir="/w", cli="x", version="1", process=writer.pid)
         writer.kill()
         writer.wait()
         time.sleep(0.011)  # one tick: the kernel tells processes apart no finer
@@ -46,9 +44,7 @@ with tempfile.TemporaryDirectory() as directory:
             verdict = judge(said)
             key = f"{name} {verdict.liveness} {verdict.rule}"
             verdicts[key] = verdicts.get(key, 0) + 1
-        result = sidecar.write(
-            directory, session_id="t", work_dir="/w", cli="x", version="1", best_effort=True
-        )
+        result = sidecar.write(directory, session_id="t", work_dir="/w", cli="x", version="1", best_effort=True)
         taken_over += isinstance(result, sidecar.RuntimeRecord)
         sidecar.clear(directory)
         stranger.kill()

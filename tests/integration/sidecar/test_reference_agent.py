@@ -92,9 +92,7 @@ def test_the_file_follows_the_process_through_new_fork_undo_and_sessions(start: 
     assert agent.say("more") == "echo #2: more"
     agent.say("/undo")
     assert agent.claims() == [agent.session_id] and agent.session_id not in (first, fork)
-    assert (agent.session / "context.jsonl").read_text() == (
-        agent.bucket / first / "context.jsonl"
-    ).read_text()
+    assert (agent.session / "context.jsonl").read_text() == (agent.bucket / first / "context.jsonl").read_text()
     assert (agent.session / "wire.jsonl").read_text() == (agent.bucket / first / "wire.jsonl").read_text()
     agent.say("/new")
     assert agent.claims() == [agent.session_id] and types(agent.session) == []
@@ -105,9 +103,7 @@ def test_the_file_follows_the_process_through_new_fork_undo_and_sessions(start: 
     assert (record.pid, record.session_id, record.provider) == (agent.process.pid, first, "kimi-cli")
 
 
-def test_a_clean_quit_leaves_a_stale_file_and_names_the_last_session(
-    start: Callable[..., Agent], tmp_path: Path
-):
+def test_a_clean_quit_leaves_a_stale_file_and_names_the_last_session(start: Callable[..., Agent], tmp_path: Path):
     agent = start("--session", "chosen-id")
     agent.say("hello")
     agent.send("/quit")

@@ -18,9 +18,7 @@ SOURCE = str(Path(sidecar.__file__).parents[2])
 
 
 def write(directory: Path, session_id: str = "new") -> RuntimeRecord | Refusal:
-    return sidecar.write(
-        directory, session_id=session_id, work_dir="/w", cli="kimi-cli", version="1", best_effort=True
-    )
+    return sidecar.write(directory, session_id=session_id, work_dir="/w", cli="kimi-cli", version="1", best_effort=True)
 
 
 def fill(directory: Path) -> None:

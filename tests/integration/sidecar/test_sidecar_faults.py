@@ -124,9 +124,7 @@ def check(fault: Fault, strace: str, environment: dict[str, str], place: Path) -
     place.mkdir()
     old = prepare(directory)
     inject = f"inject={fault.call}:{fault.effect}:when={fault.number}"
-    code, said, lines = run(
-        strace, environment, directory, place / "trace", "-e", f"trace={fault.call}", "-e", inject
-    )
+    code, said, lines = run(strace, environment, directory, place / "trace", "-e", f"trace={fault.call}", "-e", inject)
     killed = fault.effect == "signal=SIGKILL"
     if not killed and not any("(INJECTED)" in line for line in lines):
         return "the fault did not happen"
@@ -153,9 +151,7 @@ def check(fault: Fault, strace: str, environment: dict[str, str], place: Path) -
     )
     if not killed and len(temps) > (1 if swept_failed or said != "ok" else 0):
         return f"temps left by a writer that lived on: {temps}"
-    after = sidecar.write(
-        directory, session_id="after", work_dir="/w", cli="kimi-cli", version="1", best_effort=True
-    )
+    after = sidecar.write(directory, session_id="after", work_dir="/w", cli="kimi-cli", version="1", best_effort=True)
     if not isinstance(after, RuntimeRecord):
         return f"the next start could not write: {after}"
     if os.listdir(directory) != ["runtime.json"]:
@@ -178,9 +174,7 @@ def test_every_system_call_of_a_write_may_fail(tmp_path: Path, strace: str, envi
     with ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
         places = [tmp_path / str(number) for number in range(len(faults))]
         problems = list(
-            pool.map(
-                lambda pair: check(pair[0], strace, environment, pair[1]), zip(faults, places, strict=True)
-            )
+            pool.map(lambda pair: check(pair[0], strace, environment, pair[1]), zip(faults, places, strict=True))
         )
     wrong = [f"{fault}: {problem}" for fault, problem in zip(faults, problems, strict=True) if problem]
     assert not wrong, f"{len(wrong)} of {len(faults)} faults:\n" + "\n".join(wrong[:20])
@@ -188,9 +182,7 @@ def test_every_system_call_of_a_write_may_fail(tmp_path: Path, strace: str, envi
 
 
 @pytest.mark.parametrize("call", ["openat", "fsync", "renameat"])
-def test_a_disk_that_goes_on_failing_is_survived(
-    tmp_path: Path, strace: str, environment: dict[str, str], call: str
-):
+def test_a_disk_that_goes_on_failing_is_survived(tmp_path: Path, strace: str, environment: dict[str, str], call: str):
     old = prepare(tmp_path / "session")
     options = [
         "-e",

@@ -140,9 +140,7 @@ def test_of_many_openers_at_once_exactly_one_holds_and_keeps_the_file(tmp_path: 
             directory.mkdir()
             if number % 2:  # every other time a dead process's file lies there already
                 dead = subprocess.Popen(["sleep", "60"])
-                sidecar.write(
-                    directory, session_id="s", work_dir="/w", cli="x", version="1", process=dead.pid
-                )
+                sidecar.write(directory, session_id="s", work_dir="/w", cli="x", version="1", process=dead.pid)
                 dead.kill()
                 dead.wait()
             for opener in openers:

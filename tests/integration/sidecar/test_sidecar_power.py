@@ -25,9 +25,7 @@ def disk(tmp_path: Path) -> Path:
 
 
 def write(directory: Path, session_id: str) -> RuntimeRecord | Refusal:
-    return sidecar.write(
-        directory, session_id=session_id, work_dir="/w", cli="kimi-cli", version="1", best_effort=True
-    )
+    return sidecar.write(directory, session_id=session_id, work_dir="/w", cli="kimi-cli", version="1", best_effort=True)
 
 
 def fill(path: Path) -> None:

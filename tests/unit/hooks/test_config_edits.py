@@ -88,20 +88,14 @@ def test_a_refusal_names_the_line():
         json_config.add_entries('{\n  "a": 1,\n  b: 2\n}', ENTRIES)
 
 
-KEYS = st.text(
-    st.characters(codec="utf-8", exclude_characters="\x7f", exclude_categories=["Cc", "Cs"]), max_size=8
-)
-SCALARS = st.one_of(
-    st.booleans(), st.integers(-(2**40), 2**40), KEYS, st.floats(allow_nan=False, allow_infinity=False)
-)
+KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\x7f", exclude_categories=["Cc", "Cs"]), max_size=8)
+SCALARS = st.one_of(st.booleans(), st.integers(-(2**40), 2**40), KEYS, st.floats(allow_nan=False, allow_infinity=False))
 VALUES = st.recursive(
     SCALARS,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
     max_leaves=8,
 )
-HOOK = st.fixed_dictionaries(
-    {"event": st.just("Stop"), "command": KEYS}, optional={"timeout": st.integers(1, 600)}
-)
+HOOK = st.fixed_dictionaries({"event": st.just("Stop"), "command": KEYS}, optional={"timeout": st.integers(1, 600)})
 
 
 @given(
@@ -116,9 +110,7 @@ def test_any_toml_gains_and_loses_exactly_our_entries(document, hooks, newline, 
     if hooks is not None:
         document = {**document, "hooks": hooks}
     lines = tomlkit.dumps(document).split("\n")
-    text = newline.join(
-        line + (f"  # note {random.random()}" if line.startswith("[") else "") for line in lines
-    )
+    text = newline.join(line + (f"  # note {random.random()}" if line.startswith("[") else "") for line in lines)
     if tomllib.loads(text) != json.loads(json.dumps(document)):
         return  # what tomlkit writes is not under test here
     after = toml_config.add_entries(text, ENTRIES)
@@ -150,27 +142,12 @@ def jsonc_texts(draw):
         pad = draw(PADS)
         if isinstance(value, dict):
             parts = [
-                f"{draw(PADS)}{json.dumps(key)}{pad}:{draw(PADS)}{write(one)}{draw(PADS)}"
-                for key, one in value.items()
+                f"{draw(PADS)}{json.dumps(key)}{pad}:{draw(PADS)}{write(one)}{draw(PADS)}" for key, one in value.items()
             ]
-            return (
-                "{"
-                + pad
-                + ",".join(parts)
-                + (draw(st.sampled_from(["", ","])) if parts else "")
-                + draw(PADS)
-                + "}"
-            )
+            return "{" + pad + ",".join(parts) + (draw(st.sampled_from(["", ","])) if parts else "") + draw(PADS) + "}"
         if isinstance(value, list):
             parts = [f"{draw(PADS)}{write(one)}{draw(PADS)}" for one in value]
-            return (
-                "["
-                + pad
-                + ",".join(parts)
-                + (draw(st.sampled_from(["", ","])) if parts else "")
-                + draw(PADS)
-                + "]"
-            )
+            return "[" + pad + ",".join(parts) + (draw(st.sampled_from(["", ","])) if parts else "") + draw(PADS) + "]"
         return json.dumps(value)
 
     return document, draw(PADS) + write(document) + draw(PADS)

@@ -147,9 +147,7 @@ def test_an_entry_of_an_older_corral_is_replaced_not_doubled(make):
     assert "is missing" in " ".join(read_status(setting).problems)
     assert install(setting).outcome is Outcome.INSTALLED
     hooks = tomllib.loads(Path(setting.config_path).read_text())["hooks"]
-    assert [hook["command"] for hook in hooks] == [
-        hook_command("kimi-cli", setting.data_dir, setting.state_dir)
-    ] * 2
+    assert [hook["command"] for hook in hooks] == [hook_command("kimi-cli", setting.data_dir, setting.state_dir)] * 2
 
 
 def test_what_kimi_migrate_copied_into_kimi_code_becomes_its_own(make):
@@ -226,10 +224,7 @@ def test_the_program_is_the_same_to_the_byte_each_time():
 
 def test_the_interpreter_is_outside_the_virtual_environment():
     assert not base_interpreter().startswith(sys.prefix + "/") or sys.prefix == sys.base_prefix
-    assert (
-        subprocess.run([base_interpreter(), "-I", "-S", "-c", "print(1)"], capture_output=True).stdout
-        == b"1\n"
-    )
+    assert subprocess.run([base_interpreter(), "-I", "-S", "-c", "print(1)"], capture_output=True).stdout == b"1\n"
 
 
 @pytest.mark.parametrize("shell", ["sh", "bash"])

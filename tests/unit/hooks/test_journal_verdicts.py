@@ -68,9 +68,7 @@ def test_a_server_serves_all_that_it_has_not_ended():
 
 
 def test_a_claim_carries_the_exact_process_and_when_it_left():
-    served, left = sorted(
-        claims_of(journal((START, "a"), (END, "a"), (START, "b"))), key=lambda c: c.ended_at or 0
-    )
+    served, left = sorted(claims_of(journal((START, "a"), (END, "a"), (START, "b"))), key=lambda c: c.ended_at or 0)
     assert (served.kind, served.session_id, served.ended_at) == (ClaimKind.JOURNAL, "b", None)
     assert (served.boot_id, served.pid_ns, served.pid, served.start_ticks) == IDENTITY
     assert (left.session_id, left.ended_at) == ("a", 1001.0)
@@ -98,9 +96,7 @@ def test_current_sessions_are_exactly_the_open_ones_by_a_second_reckoning(steps,
 @given(STEPS, st.booleans())
 def test_every_started_session_has_one_claim_and_only_the_current_ones_are_open(steps, many):
     claims = claims_of(journal(*steps, many=many))
-    assert sorted(claim.session_id for claim in claims) == sorted(
-        {name for kind, name in steps if kind is START}
-    )
+    assert sorted(claim.session_id for claim in claims) == sorted({name for kind, name in steps if kind is START})
     assert [claim.session_id for claim in claims if claim.ended_at is None] == current(*steps, many=many)
 
 

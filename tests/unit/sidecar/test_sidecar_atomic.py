@@ -144,6 +144,12 @@ def test_temps_of_the_dead_are_swept_and_no_others(directory: Directory, tmp_pat
         temp_name("f", dead._replace(boot_id="another-boot")),
         temp_name("f", None),
         temp_name("f", dead).replace(temp_name("f", dead).split("-")[0], ".f.00000000"),
+        f".f.{'9' * 8}-{OWN.boot_id.replace('-', '')}-1-1.{'0' * 16}.tmp",
+        temp_name("f", OWN._replace(pid=0)),
+        temp_name("f", OWN._replace(pid_ns=10**21)),
+        temp_name("f", OWN) + "x",
+        temp_name("f", OWN).replace(".tmp", "0.tmp"),
+        temp_name("f", OWN).replace(str(OWN.pid), "²"),
         "f.tmp",
         ".f.tmp",
         ".f.1.tmp",
@@ -155,9 +161,7 @@ def test_temps_of_the_dead_are_swept_and_no_others(directory: Directory, tmp_pat
     assert sorted(os.listdir(tmp_path)) == sorted(kept)
 
 
-def test_a_temp_of_an_earlier_boot_is_swept_once_it_is_older_than_this_one(
-    directory: Directory, tmp_path: Path
-):
+def test_a_temp_of_an_earlier_boot_is_swept_once_it_is_older_than_this_one(directory: Directory, tmp_path: Path):
     assert OWN is not None
     name = temp_name("f", OWN._replace(boot_id="earlier-boot"))
     (tmp_path / name).write_text("x")

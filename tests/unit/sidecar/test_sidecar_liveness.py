@@ -127,9 +127,7 @@ def test_a_v1_record(said: RuntimeRecord, machine: Machine, liveness: str, rule:
     assert judge(said, machine, NOW)[:2] == (liveness, rule)
 
 
-@pytest.mark.parametrize(
-    ("said", "machine", "liveness", "rule"), EXACT_CASES.values(), ids=EXACT_CASES.keys()
-)
+@pytest.mark.parametrize(("said", "machine", "liveness", "rule"), EXACT_CASES.values(), ids=EXACT_CASES.keys())
 def test_a_record_with_identity(said: RuntimeRecord, machine: Machine, liveness: str, rule: str):
     assert judge(said, machine, NOW)[:2] == (liveness, rule)
 

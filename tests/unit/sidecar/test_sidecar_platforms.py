@@ -23,9 +23,7 @@ def test_fields_are_counted_after_the_last_parenthesis():
     assert parse_stat(line) == Stat("Z", 4194560, 22)
 
 
-@pytest.mark.parametrize(
-    "line", [b"", b"1 (x", b"1 (x) S 1 2", b"1 (x) S " + b"x " * 30, b") " + b"\xff " * 30]
-)
+@pytest.mark.parametrize("line", [b"", b"1 (x", b"1 (x) S 1 2", b"1 (x) S " + b"x " * 30, b") " + b"\xff " * 30])
 def test_bytes_that_are_no_stat_line_are_none(line: bytes):
     assert parse_stat(line) is None
 
@@ -91,8 +89,8 @@ def test_a_thread_is_no_process():
     thread.join()
 
 
-@pytest.mark.parametrize("pid", [0, -1])
-def test_numbers_that_kill_takes_for_groups_are_nobody(pid: int):
+@pytest.mark.parametrize("pid", [0, -1, 2**31, 2**64, 10**19])
+def test_numbers_that_are_no_pids_are_nobody(pid: int):
     assert read_identity(pid) is None
 
 

@@ -88,16 +88,12 @@ INVALID = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("field", "value"), [(field, value) for field, values in INVALID for value in values]
-)
+@pytest.mark.parametrize(("field", "value"), [(field, value) for field, values in INVALID for value in values])
 def test_a_wrong_value_is_refused_by_the_name_of_its_field(field: str, value: object):
     assert code(dump(OURS | {field: value})) == f"invalid:{field}"
 
 
-@pytest.mark.parametrize(
-    "field", ["schema_version", "pid", "session_id", "work_dir", "hostname", "started_at"]
-)
+@pytest.mark.parametrize("field", ["schema_version", "pid", "session_id", "work_dir", "hostname", "started_at"])
 def test_a_missing_field_is_named(field: str):
     assert code(dump({name: value for name, value in V1.items() if name != field})) == f"invalid:{field}"
 
@@ -191,9 +187,7 @@ def test_any_value_in_any_field_is_accepted_exactly_or_refused(field: str, value
         assert kept == value and (type(kept) is type(value) or field == "started_at")
         assert type(value) is not bool
     if isinstance(result, RuntimeRecord):
-        assert (
-            math.isfinite(result.started_at) and 1 <= result.pid <= 4194304 and is_valid_id(result.session_id)
-        )
+        assert math.isfinite(result.started_at) and 1 <= result.pid <= 4194304 and is_valid_id(result.session_id)
 
 
 @given(st.data())

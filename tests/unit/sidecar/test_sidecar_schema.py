@@ -48,9 +48,7 @@ def test_the_schema_is_a_schema():
 
 
 def test_what_we_write_passes_the_schema(tmp_path: Path):
-    sidecar.write(
-        tmp_path, session_id="s1", work_dir="/w", cli="kimi-cli", version="1.51.0", provider="kimi-cli"
-    )
+    sidecar.write(tmp_path, session_id="s1", work_dir="/w", cli="kimi-cli", version="1.51.0", provider="kimi-cli")
     VALIDATOR.validate(json.loads((tmp_path / "runtime.json").read_text("utf-8")))
 
 

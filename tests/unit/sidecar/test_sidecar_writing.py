@@ -41,9 +41,7 @@ def put(directory: Path, **fields: object) -> Path:
 
 
 def write(directory: Path, session_id: str = "s") -> RuntimeRecord | Refusal:
-    return sidecar.write(
-        directory, session_id=session_id, work_dir="/w", cli="kimi-cli", version="1", best_effort=True
-    )
+    return sidecar.write(directory, session_id=session_id, work_dir="/w", cli="kimi-cli", version="1", best_effort=True)
 
 
 def code(result: object) -> str:
@@ -58,11 +56,7 @@ def test_what_is_written_is_read_back_live_and_cleared(tmp_path: Path):
     path = tmp_path / "runtime.json"
     assert sidecar.read(path) == record and record.identity == sidecar.own_identity()
     fields = json.loads(path.read_bytes())
-    assert (
-        fields["kimi_cli_version"] == "1.51.0"
-        and fields["pid"] == os.getpid()
-        and fields["provider"] == "kimi-cli"
-    )
+    assert fields["kimi_cli_version"] == "1.51.0" and fields["pid"] == os.getpid() and fields["provider"] == "kimi-cli"
     verdict = sidecar.check(path)
     assert isinstance(verdict, sidecar.Verdict) and (verdict.liveness, verdict.rule) == ("live", "identity")
     sidecar.clear(path)
@@ -83,9 +77,7 @@ def test_what_is_written_is_read_back_live_and_cleared(tmp_path: Path):
         ({"process": 4194304}, "no-such-process"),
     ],
 )
-def test_nothing_is_written_that_a_reader_would_refuse(
-    tmp_path: Path, change: dict[str, object], expected: str
-):
+def test_nothing_is_written_that_a_reader_would_refuse(tmp_path: Path, change: dict[str, object], expected: str):
     arguments = {"session_id": "s", "work_dir": "/w", "cli": "kimi-cli", "version": "1"} | change
     assert code(sidecar.write(tmp_path, **arguments, best_effort=True)) == expected
     with pytest.raises(sidecar.SidecarError, match=expected.replace(":", ".")):
@@ -141,10 +133,7 @@ def test_what_is_no_regular_file_is_refused_at_once_and_left_alone(tmp_path: Pat
     began = time.monotonic()
     assert code(sidecar.read(path)) == "not-a-regular-file"
     assert code(write(tmp_path)) == "not-a-regular-file"
-    assert (
-        code(session_file.take_away(str(path), session_file.Holder(os.getpid(), None)))
-        == "not-a-regular-file"
-    )
+    assert code(session_file.take_away(str(path), session_file.Holder(os.getpid(), None))) == "not-a-regular-file"
     assert time.monotonic() - began < 1
     assert path.lstat() == before
     assert not (tmp_path / "target").exists() or (tmp_path / "target").read_text() == "precious"
@@ -200,9 +189,7 @@ def test_a_file_of_somebody_else_is_neither_replaced_nor_cleared(
     assert path.read_bytes() == before
 
 
-def test_the_file_of_a_living_other_is_neither_replaced_nor_cleared(
-    tmp_path: Path, other: subprocess.Popen[bytes]
-):
+def test_the_file_of_a_living_other_is_neither_replaced_nor_cleared(tmp_path: Path, other: subprocess.Popen[bytes]):
     sidecar.write(tmp_path, session_id="s", work_dir="/w", cli="x", version="1", process=other.pid)
     path = tmp_path / "runtime.json"
     before = path.read_bytes()
@@ -213,9 +200,7 @@ def test_the_file_of_a_living_other_is_neither_replaced_nor_cleared(
     assert path.read_bytes() == before
     other.kill()
     other.wait()
-    assert code(sidecar.clear(path, best_effort=True)) == "not-ours", (
-        "dead, but still not this process's to clear"
-    )
+    assert code(sidecar.clear(path, best_effort=True)) == "not-ours", "dead, but still not this process's to clear"
     assert isinstance(write(tmp_path), RuntimeRecord)
 
 

@@ -56,7 +56,7 @@ def judged(liveness: Liveness, pid: int = 10, *, elsewhere: bool = False, **chan
     )
 
 
-def process(pid: int, *, group: int | None = None, home: str | None = "/h/.kimi", started_at: float = 50.0) -> Recognised:
-    return Recognised(
-        provider="kimi-cli", identity=identity(pid), started_at=started_at, home=home, group=group or pid
-    )
+def process(
+    pid: int, *, group: int | None = None, home: str | None = "/h/.kimi", started_at: float = 50.0
+) -> Recognised:
+    return Recognised(provider="kimi-cli", identity=identity(pid), started_at=started_at, home=home, group=group or pid)

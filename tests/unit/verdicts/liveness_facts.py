@@ -26,9 +26,7 @@ def host(**changed: Any) -> HostFacts:
 
 def container(**changed: Any) -> HostFacts:
     """A host as seen from inside a container that has its own PIDs and its own name."""
-    return host(
-        **({"pid_ns": CONTAINER_NS, "pid_ns_is_initial": False, "uts_ns_is_initial": False} | changed)
-    )
+    return host(**({"pid_ns": CONTAINER_NS, "pid_ns_is_initial": False, "uts_ns_is_initial": False} | changed))
 
 
 def record(**changed: Any) -> Claim:

@@ -76,9 +76,7 @@ V1_ROWS = [
         look_alike(began=0),
         "unknown(clock-step)",
     ),
-    row(
-        "12 clock set forward, nothing alike: the known limit", record(), process(began=HOUR), "stale(reused)"
-    ),
+    row("12 clock set forward, nothing alike: the known limit", record(), process(began=HOUR), "stale(reused)"),
     row("13 clock set back", record(written_at=NOW + HOUR), process(), "unknown(future)"),
     row("15 suspended for days", record(), process(began=-30 * DAY), "live(began-before)"),
     row("17 other host", record(hostname="other"), process(), "remote-host elsewhere"),
@@ -276,14 +274,10 @@ EXACT_ROWS = [
         on=container(uts_ns_is_initial=True),
     ),
     row("ticks without boot", exact(boot_id=None), process(), "live(start-ticks)"),
-    row(
-        "ticks without boot settle the tolerance", exact(boot_id=None), process(began=1), "live(start-ticks)"
-    ),
+    row("ticks without boot settle the tolerance", exact(boot_id=None), process(began=1), "live(start-ticks)"),
     row("ticks without boot, others", exact(boot_id=None), process(start_ticks=1), "stale(reused)"),
     row("ticks without boot, clock set", exact(boot_id=None), process(began=HOUR), "unknown(clock-step)"),
-    row(
-        "ticks without boot or time", exact(boot_id=None, written_at=None), process(), "unknown(boot-unknown)"
-    ),
+    row("ticks without boot or time", exact(boot_id=None, written_at=None), process(), "unknown(boot-unknown)"),
     row(
         "16 ticks are not comparable in a private time namespace",
         exact(),
@@ -339,9 +333,7 @@ def test_the_reason_has_the_numbers() -> None:
     assert judge(record(), process(began=2.21)).reason == (
         "pid 4711 began 2.21 s after the record was written: the number was reused"
     )
-    assert (
-        judge(record(), process(began=-90)).reason == "pid 4711 began 90.00 s before the record was written"
-    )
+    assert judge(record(), process(began=-90)).reason == "pid 4711 began 90.00 s before the record was written"
     assert "6.0 d" in judge(record(written_at=BOOTED_AT - 6 * DAY), process()).reason
 
 

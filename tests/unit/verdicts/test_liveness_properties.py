@@ -17,9 +17,7 @@ pids = st.sampled_from([1, 2, 17, 4711]) | st.integers()
 namespaces = st.sampled_from([4026531836, 4026532999])
 boots = st.sampled_from(["a", "b", ""])
 ticks = st.integers(0, 3)
-times = (
-    st.sampled_from([0.0, 990.0, 1000.0, 1000.04, 1001.0, 1003.0, 2000.0, math.inf, math.nan]) | st.floats()
-)
+times = st.sampled_from([0.0, 990.0, 1000.0, 1000.04, 1001.0, 1003.0, 2000.0, math.inf, math.nan]) | st.floats()
 names = st.sampled_from(["box", "BOX.", "box.lan", "box.office", "localhost", "far", ""])
 uids = st.sampled_from([0, 1000, 65534])
 dirs = st.sampled_from(["/src/app", "/tmp"])
@@ -101,12 +99,7 @@ def test_never_live_with_other_ticks_another_boot_or_a_dead_process(
         assert claim.start_ticks in (None, probe.start_ticks)
         if claim.start_ticks is not None:
             assert claim.boot_id in (None, "", host.boot_id)
-    if (
-        claim.pid_ns is not None
-        and probe.pid_ns is not None
-        and claim.boot_id
-        and claim.start_ticks is not None
-    ):
+    if claim.pid_ns is not None and probe.pid_ns is not None and claim.boot_id and claim.start_ticks is not None:
         assert claim.pid_ns == probe.pid_ns or not host.boot_id
 
 

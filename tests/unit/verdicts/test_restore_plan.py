@@ -57,7 +57,10 @@ def test_a_start_under_way_is_waited_for():
     [
         (Refusal.IDENTITY_INVALID, {"session_id": "../x"}),
         (Refusal.IDENTITY_INVALID, {"session_id": "-rf"}),
-        (Refusal.CLAIMED_ELSEWHERE, {"verdict": decide_state(record(), [judged(Liveness.REMOTE, elsewhere=True)])}),
+        (
+            Refusal.CLAIMED_ELSEWHERE,
+            {"verdict": decide_state(record(), [judged(Liveness.REMOTE, elsewhere=True)])},
+        ),
         (Refusal.MAYBE_OPEN, {"verdict": decide_state(record(), maybe_pids=[4711])}),
         (Refusal.MAYBE_OPEN, {"verdict": decide_state(record(), [judged(Liveness.UNKNOWN)])}),
         (Refusal.HOME_MISSING, {"home_exists": False}),

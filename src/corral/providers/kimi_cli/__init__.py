@@ -13,8 +13,10 @@ capabilities = Capabilities(
     identified_by=("hooks", "runtime.json"),
     restore="resume",
     proven_versions=("1.51.0",),
-    home_variable=places.HOME_VARIABLE,
+    home_variables=(places.HOME_VARIABLE,),
     needs_hooks=True,
+    starts_one_at_a_time=True,
+    copied_before_resume=("context.jsonl",),
 )
 
 homes = places.homes

@@ -50,9 +50,7 @@ def list_buckets(home: str) -> Iterator[Bucket | Skipped]:
         if isinstance(entry, Skipped):
             yield entry
         elif not entry.is_dir(follow_symlinks=False):
-            yield _skip(
-                entry.path, "a link in the place of a bucket" if entry.is_symlink() else "not a bucket"
-            )
+            yield _skip(entry.path, "a link in the place of a bucket" if entry.is_symlink() else "not a bucket")
         elif _BUCKET.match(entry.name) is None:
             # kimi 1.51: `--session ../x` makes such a directory (2026-11)
             yield _skip(entry.path, "not a bucket: its name is no hash of a directory")

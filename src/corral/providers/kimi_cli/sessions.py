@@ -90,9 +90,7 @@ def _find_setting(home: str, bucket: str, registry: Registry) -> _Setting:
     found = registry.by_bucket.get(bucket)
     work_dir = found.path if found is not None and found.kaos == LOCAL else None
     if found is None:
-        note = (
-            registry.problem or "kimi.json no longer lists its directory, so a resume would lose its history"
-        )
+        note = registry.problem or "kimi.json no longer lists its directory, so a resume would lose its history"
     elif found.kaos != LOCAL:
         note = f"its directory {found.path} is on another machine ({found.kaos})"
     else:
@@ -193,9 +191,7 @@ def _read_session(
     )
 
 
-def _read_legacy(
-    bucket: Bucket, session_id: str, setting: _Setting, is_repeated: bool
-) -> SessionRecord | Skipped:
+def _read_legacy(bucket: Bucket, session_id: str, setting: _Setting, is_repeated: bool) -> SessionRecord | Skipped:
     path = f"{bucket.path}/{session_id}.jsonl"
     context = _read_context(path)
     if not context.durable and context.reason and context.reason.startswith("unreadable"):

@@ -142,9 +142,7 @@ def _read_tail(transcript: Transcript, wire: Wire) -> None:
         wire.turn = tail.decide()
         wire.waits_for = tail.question if wire.turn is TurnState.WAITING else None
         if transcript.exhausted:
-            wire.notes.append(
-                f"the turn began more than {TAIL_BUDGET >> 20} MiB before the end of wire.jsonl"
-            )
+            wire.notes.append(f"the turn began more than {TAIL_BUDGET >> 20} MiB before the end of wire.jsonl")
     elif transcript.exhausted:
         wire.turn = TurnState.UNREADABLE
         wire.notes.append(f"wire.jsonl: no turn in its last {TAIL_BUDGET >> 20} MiB, the rest was not read")

@@ -13,7 +13,7 @@ capabilities = Capabilities(
     identified_by=("hooks", "runtime.json"),
     restore="resume",
     proven_versions=("2.1.0",),
-    home_variable=places.HOME_VARIABLE,
+    home_variables=(places.HOME_VARIABLE,),
     needs_hooks=True,
 )
 

@@ -48,9 +48,7 @@ def list_buckets(home: str) -> Iterator[Bucket | Skipped]:
         elif entry.name.startswith("."):
             continue  # .index-cache, .index-dirty: derived
         elif not entry.is_dir(follow_symlinks=False):
-            yield _skip(
-                entry.path, "a link in the place of a bucket" if entry.is_symlink() else "not a bucket"
-            )
+            yield _skip(entry.path, "a link in the place of a bucket" if entry.is_symlink() else "not a bucket")
         elif not entry.name.startswith(_BUCKET_PREFIX) or not is_valid_id(entry.name):
             yield _skip(entry.path, "not a bucket: its name does not begin with wd_")
         else:

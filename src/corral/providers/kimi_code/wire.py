@@ -117,20 +117,14 @@ def _read_tail(transcript: Transcript, wire: Wire) -> None:
         wire.notes.append("the last line of wire.jsonl is torn")
     if tail.garbage:
         # kimi 2.1 cuts the log before such a line when it resumes, and goes on without the rest (2026-11)
-        wire.notes.append(
-            f"wire.jsonl: {tail.garbage} lines are not JSON; kimi-code drops all that follows them"
-        )
+        wire.notes.append(f"wire.jsonl: {tail.garbage} lines are not JSON; kimi-code drops all that follows them")
     if transcript.exhausted and not tail.ended:
         tail.open = tail.steps or tail.asks
         if tail.open:
-            wire.notes.append(
-                f"the turn began more than {TAIL_BUDGET >> 20} MiB before the end of wire.jsonl"
-            )
+            wire.notes.append(f"the turn began more than {TAIL_BUDGET >> 20} MiB before the end of wire.jsonl")
         else:
             wire.turn = TurnState.UNREADABLE
-            wire.notes.append(
-                f"wire.jsonl: no turn in its last {TAIL_BUDGET >> 20} MiB, the rest was not read"
-            )
+            wire.notes.append(f"wire.jsonl: no turn in its last {TAIL_BUDGET >> 20} MiB, the rest was not read")
             return
     if tail.open:
         wire.turn = TurnState.WAITING if tail.asks else TurnState.OPEN

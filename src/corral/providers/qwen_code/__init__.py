@@ -15,8 +15,9 @@ capabilities = Capabilities(
     identified_by=("registry", "runtime.json", "hooks"),
     restore="resume",
     proven_versions=("0.24.4",),
-    home_variable=data_roots.HOME_VARIABLE,
+    home_variables=(data_roots.HOME_VARIABLE, data_roots.RUNTIME_VARIABLE),
     needs_hooks=False,
+    poison=processes.CHILD_VARIABLES,
 )
 
 homes = data_roots.list_homes

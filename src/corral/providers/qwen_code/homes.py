@@ -34,9 +34,7 @@ def list_homes(env: Environment) -> tuple[Home, ...]:
     fallback, fallback_origin = find_home({}, env.home_dir)
     candidates = [(in_force, origin, env.variables)]
     candidates += [
-        (path, why, {})
-        for path, why in ((fallback, fallback_origin), (usual, "default"))
-        if Path(path).is_dir()
+        (path, why, {}) for path, why in ((fallback, fallback_origin), (usual, "default")) if Path(path).is_dir()
     ]
     candidates += [(expand(path, env.home_dir), "config", {}) for path in env.extra_homes.get(NAME, ())]
     default_real = os.path.realpath(fallback)
@@ -87,9 +85,7 @@ def _find_runtime_setting(home_path: str) -> str | None:
     content = read_regular(os.path.join(home_path, "settings.json"), _SETTINGS_LIMIT)
     if isinstance(content, Unreadable):
         return None
-    text = _COMMENT.sub(
-        lambda match: match[1] or " ", content.data.decode("utf-8", "replace").removeprefix("\ufeff")
-    )
+    text = _COMMENT.sub(lambda match: match[1] or " ", content.data.decode("utf-8", "replace").removeprefix("\ufeff"))
     try:
         return _SETTINGS.decode(text).advanced.runtimeOutputDir or None
     except (msgspec.DecodeError, UnicodeError, RecursionError):

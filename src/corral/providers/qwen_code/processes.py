@@ -12,13 +12,24 @@ from corral.providers.qwen_code.homes import NAME, find_home
 from corral.system.processes import Process, ProcessTable
 from corral.system.programs import find_npm_package
 
+CHILD_VARIABLES = (
+    "QWEN_CODE",
+    "QWEN_CODE_AGENT_ID",
+    "QWEN_CODE_LAUNCHER_PID",
+    "QWEN_CODE_MESSAGING_SOCKET",
+    "QWEN_CODE_MESSAGING_TOKEN",
+    "QWEN_CODE_NO_RELAUNCH",
+    "QWEN_CODE_PROJECT_DIR",
+    "QWEN_CODE_PROMPT_ID",
+    "QWEN_CODE_SESSION_ID",
+)
+"""What the shells and hooks of a running Qwen inherit: a Qwen started from there must not take them for its own."""
+
 PACKAGE = "@qwen-code/qwen-code"
 
 # Node names its main thread, and so the process, "MainThread" since version 24 (seen 2026-11).
 _INTERPRETERS = frozenset({"node", "nodejs", "MainThread"})
-_NODE_OPTIONS_WITH_VALUE = frozenset(
-    {"-r", "--require", "--import", "--loader", "--experimental-loader", "-C"}
-)
+_NODE_OPTIONS_WITH_VALUE = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C"})
 _NO_SCRIPT = frozenset({"-e", "--eval", "-p", "--print", "-pe"})
 _ENTRIES = frozenset({"qwen", "cli-entry.js"})
 _CLI = "cli.js"

@@ -13,7 +13,14 @@ from corral.providers import Environment
 from corral.providers.qwen_code.homes import NAME, find_home
 from corral.providers.qwen_code.processes import PACKAGE
 from corral.sidecar.files import Unreadable, read_regular
-from corral.system.programs import Installed, find_npm_package, find_on_path, identify, version_tuple
+from corral.system.programs import (
+    Installed,
+    find_npm_package,
+    find_on_path,
+    identify,
+    parse_version,
+    version_tuple,
+)
 
 _COMMAND = "qwen"
 _FIRST_WITH_REGISTRY = (0, 22)
@@ -24,14 +31,18 @@ def find_program(env: Environment) -> Program | None:
     """The program that the config names, else the first Qwen Code on PATH; None when there is none."""
     if named := env.programs.get(NAME):
         return _describe(named, identify(named), env)
-    unknown: str | None = None
     for path in find_on_path(_COMMAND, env.variables.get("PATH", "")):
-        installed = identify(path)
-        if installed is None:
-            unknown = unknown or path
-        elif installed.product == PACKAGE:
+        installed = identify(path) or _ask(path, env)
+        if installed is not None and installed.product == PACKAGE:
             return _describe(path, installed, env)
-    return Program(provider=NAME, path=unknown, version=None) if unknown else None
+    return None
+
+
+def _ask(path: str, env: Environment) -> Installed | None:
+    # qwen 0.24.4 says its bare number (2026-11)
+    said = env.ask_version(path)
+    version = parse_version(said) if said else None
+    return Installed(PACKAGE, version, path) if version is not None and version == said else None
 
 
 def _describe(path: str, installed: Installed | None, env: Environment) -> Program:
@@ -43,9 +54,7 @@ def _describe(path: str, installed: Installed | None, env: Environment) -> Progr
     version = _find_update(path, installed, env) or installed.version
     problem = None
     if version_tuple(version) < _FIRST_WITH_REGISTRY:
-        problem = (
-            f"version {version} keeps no registry of its processes, so nothing would confirm what it resumed"
-        )
+        problem = f"version {version} keeps no registry of its processes, so nothing would confirm what it resumed"
     return Program(provider=NAME, path=path, version=version, problem=problem)
 
 
@@ -73,14 +82,8 @@ def _find_update(path: str, installed: Installed, env: Environment) -> str | Non
     )
     if not valid:
         return None
-    package = find_npm_package(
-        os.path.join(place, "versions", active.version, "node_modules", PACKAGE, "cli.js")
-    )
-    return (
-        active.version
-        if package and (package.product, package.version) == (PACKAGE, active.version)
-        else None
-    )
+    package = find_npm_package(os.path.join(place, "versions", active.version, "node_modules", PACKAGE, "cli.js"))
+    return active.version if package and (package.product, package.version) == (PACKAGE, active.version) else None
 
 
 class _Active(msgspec.Struct):

@@ -50,9 +50,7 @@ def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume:
 
 def _check_directory(record: SessionRecord) -> Refused | None:
     if record.work_dir is None:
-        return Refused(
-            reason=Refusal.WORK_DIR_MISSING, message="its transcript does not say in which directory it ran"
-        )
+        return Refused(reason=Refusal.WORK_DIR_MISSING, message="its transcript does not say in which directory it ran")
     directory = find_resume_dir(record.work_dir, record.scope)
     if directory is None:
         return Refused(

@@ -27,9 +27,7 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
     """Every session of the home. A transcript that `known` has with the same fingerprint is not opened."""
     root = find_data_root(home)
     if root is None:
-        reason = (
-            "advanced.runtimeOutputDir is relative: each project has its sessions beneath itself, unlisted"
-        )
+        reason = "advanced.runtimeOutputDir is relative: each project has its sessions beneath itself, unlisted"
         yield _skip(os.path.join(home.path, "settings.json"), reason)
         return
     projects = os.path.join(root, "projects")
@@ -144,9 +142,7 @@ def _read_unspoken(
     if record := known.find(entry.path, fingerprint):
         return record
     runtime = sidecar.read(entry.path)
-    said = (
-        runtime if isinstance(runtime, sidecar.RuntimeRecord) and runtime.session_id == session_id else None
-    )
+    said = runtime if isinstance(runtime, sidecar.RuntimeRecord) and runtime.session_id == session_id else None
     record = SessionRecord(
         provider=NAME,
         home=home.path,

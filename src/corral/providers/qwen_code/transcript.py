@@ -127,9 +127,7 @@ def read_chain(path: str) -> ChainFacts | Unreadable:
             break
         reached.add(last)
         last = parents[last] or None
-    return ChainFacts(
-        records=count, reachable=len(reached), gap=gap, sessions=tuple(sessions), complete=complete
-    )
+    return ChainFacts(records=count, reachable=len(reached), gap=gap, sessions=tuple(sessions), complete=complete)
 
 
 class _Head(Struct):

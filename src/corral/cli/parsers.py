@@ -1,0 +1,34 @@
+"""How a command adds itself to the command line: a summary, a description, and examples that are shown as written."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    Commands: TypeAlias = argparse._SubParsersAction[argparse.ArgumentParser]  # pyright: ignore[reportPrivateUsage]
+
+
+def add_command(
+    commands: Commands, name: str, *, summary: str, description: str, epilog: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=summary,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def find_nested(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser | None:
+    """The parser of a sub-command."""
+    for action in list_actions(parser):
+        if isinstance(action.choices, dict):
+            return action.choices.get(name)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return None
+
+
+def list_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    """All options and arguments; argparse offers no public way to ask."""
+    return parser._actions  # pyright: ignore[reportPrivateUsage]
