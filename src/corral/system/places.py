@@ -7,17 +7,22 @@ import os
 
 def state_dir() -> str:
     """What must outlive a restart: journals, installation records, backups. Writers create it, mode 0700."""
-    return os.environ.get("CORRAL_STATE_DIR") or _platform("state")
+    return _absolute(os.environ.get("CORRAL_STATE_DIR")) or _platform("state")
 
 
 def data_dir() -> str:
     """What corral places for others to run: the hook program. Writers create it, mode 0700."""
-    return os.environ.get("CORRAL_DATA_DIR") or _platform("data")
+    return _absolute(os.environ.get("CORRAL_DATA_DIR")) or _platform("data")
 
 
 def cache_dir() -> str:
     """What may be deleted at any time. Writers create it, mode 0700."""
-    return os.environ.get("CORRAL_CACHE_DIR") or _platform("cache")
+    return _absolute(os.environ.get("CORRAL_CACHE_DIR")) or _platform("cache")
+
+
+def _absolute(path: str | None) -> str | None:
+    """Others run our files from other directories."""
+    return os.path.abspath(path) if path else None  # noqa: PTH100 - links stay as given
 
 
 def _platform(kind: str) -> str:
