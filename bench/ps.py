@@ -163,7 +163,7 @@ def main() -> None:
         goal = f" (goal {goals[count]})" if count in goals else ""
         print(
             f"{count:>6} sessions, {LIVE} live: warm {spans['warm_ms']:.0f} ms{goal}, "
-            f"median {spans['warm_median_ms']:.0f}, cold {spans['cold_ms']:.0f}, --all --json {spans['all_json_ms']:.0f}"
+            f"median {spans['warm_median_ms']:.0f}, cold {spans['cold_ms']:.0f}, all {spans['all_json_ms']:.0f}"
         )
     beside = results["beside_qwen"]
     if isinstance(beside, dict):

@@ -10,7 +10,7 @@ from corral.cli.parsers import Commands, add_command, find_nested, list_actions
 _SCRIPTS = {
     "bash": """\
 _corral() {
-  mapfile -t COMPREPLY < <(corral completion --words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+  mapfile -t COMPREPLY < <(corral completion words -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
   [[ ${#COMPREPLY[@]} -eq 0 ]] && compopt -o default
 }
 complete -F _corral corral""",
@@ -18,12 +18,12 @@ complete -F _corral corral""",
 #compdef corral
 _corral() {
   local -a candidates
-  candidates=("${(@f)$(corral completion --words -- "${words[@]:1:CURRENT-1}" 2>/dev/null)}")
+  candidates=("${(@f)$(corral completion words -- "${words[@]:1:CURRENT-1}" 2>/dev/null)}")
   if (( ${#candidates} )) && [[ -n ${candidates[1]} ]]; then compadd -- $candidates; else _files; fi
 }
 compdef _corral corral""",
     "fish": """\
-complete -c corral -f -a '(corral completion --words -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'""",
+complete -c corral -f -a '(corral completion words -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'""",
 }
 
 _EPILOG = """\
@@ -42,19 +42,15 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         description="Print a completion script. It completes commands, options, providers and session ids.",
         epilog=_EPILOG,
     )
-    parser.add_argument("shell", nargs="?", choices=tuple(_SCRIPTS), help="the shell to print a script for")
-    parser.add_argument("--words", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("shell", choices=(*_SCRIPTS, "words"), help="the shell to print a script for (words: for scripts)")
+    parser.add_argument("typed", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.words is not None:
-        words = args.words[1:] if args.words[:1] == ["--"] else args.words
-        print_lines(candidates(words))
+    if args.shell == "words":
+        print_lines(candidates(args.typed[1:] if args.typed[:1] == ["--"] else args.typed))
         return 0
-    if args.shell is None:
-        print_lines([_EPILOG.rstrip()])
-        return 2
     print_lines(_SCRIPTS[args.shell].splitlines())
     return 0
 

@@ -22,7 +22,7 @@ def cache_dir() -> str:
 
 def _absolute(path: str | None) -> str | None:
     """Others run our files from other directories."""
-    return os.path.abspath(path) if path else None  # noqa: PTH100 - links stay as given
+    return os.path.abspath(path) if path else None
 
 
 def _platform(kind: str) -> str:

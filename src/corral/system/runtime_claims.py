@@ -5,7 +5,7 @@ from __future__ import annotations
 from corral import sidecar
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
-from corral.system.filesystems import is_on_network
+from corral.system.filesystem import is_on_network
 
 
 def read_runtime_claim(path: str, key: SessionKey) -> Claim | BadClaim:

@@ -15,7 +15,7 @@ from corral.model.key import Home, SessionKey
 from corral.providers.qwen_code.homes import NAME, find_data_root
 from corral.providers.qwen_code.places import RUNTIME_SUFFIX, is_session_id
 from corral.sidecar.files import Unreadable, read_regular
-from corral.system.filesystems import is_on_network
+from corral.system.filesystem import is_on_network
 from corral.system.runtime_claims import read_runtime_claim
 
 _LIMIT = 64 << 10
