@@ -25,10 +25,10 @@ class SessionContract:
 
     session_at_start = True
     """Whether a session exists before the first prompt."""
-    fork_moves = True
-    """Whether /fork takes the process along."""
+    fork_moves: bool | None = True
+    """Whether /fork takes the process along; None when the CLI has no such command (that works)."""
     undo_moves: bool | None = True
-    """Whether /undo makes a new session; None when the CLI has no such command."""
+    """Whether /undo makes a new session; None when the CLI has no such command (that works)."""
     needs_hooks = True
     """Whether a process is unattributed without our hooks."""
 
@@ -126,6 +126,11 @@ class SessionContract:
             agent.prompt("the source says elder")
             pid = agent.serving_pid()
             source = find_session(driver, "the source says elder")
+            if self.fork_moves is None:
+                with pytest.raises(Unsupported):
+                    agent.fork()
+                corral.wait_live({source: [pid]})
+                return
             fork = agent.fork()
             assert fork != source
             here, left = (fork, source) if self.fork_moves else (source, fork)

@@ -42,7 +42,9 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         description="Print a completion script. It completes commands, options, providers and session ids.",
         epilog=_EPILOG,
     )
-    parser.add_argument("shell", choices=(*_SCRIPTS, "words"), help="the shell to print a script for (words: for scripts)")
+    parser.add_argument(
+        "shell", choices=(*_SCRIPTS, "words"), help="the shell to print a script for (words: for scripts)"
+    )
     parser.add_argument("typed", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     return parser
 

@@ -11,7 +11,10 @@ from msgspec import structs
 
 from corral.engine.catalogue import find_provider
 from corral.engine.naming import find_session, full_name
+from corral.engine.selection import Selection
+from corral.engine.survey import take_survey
 from corral.errors import CorralError
+from corral.model.claim import ClaimKind
 from corral.model.restore import Attach, Refusal, Refused, Resume, Wait
 from corral.model.session import Session
 from corral.model.verdict import Liveness
@@ -156,6 +159,9 @@ def _leave_guard(launch: Launch, launches: Launches, locks: list[int]) -> None:
         for fd in (0, 1, 2):
             os.dup2(null, fd)
         _guard(launch, launches)
+    except Exception as error:  # noqa: BLE001 - it must not run on as a second corral, nor fail unseen
+        told = f"what became of the session could not be checked after the start: {error!r}"
+        launches.write(structs.replace(launch, problem=told))
     finally:
         os._exit(0)
 
@@ -185,19 +191,23 @@ def _has_died(pidfd: int, wait_seconds: float) -> bool:
 
 
 def _confirmed_source(launch: Launch) -> str | None:
-    """How the provider says the session began in our process (or a descendant of it); None until it says so."""
+    """How the provider says the session began in our process (or a descendant of it); None until it says so.
+
+    Empty when it says that the session is there, but not how it began.
+    """
     from corral.system.processes import ProcessTable
 
-    try:
-        session = find_session(f"{launch.key.provider}:{launch.key.session_id}")
-    except CorralError:
+    survey = take_survey(Selection(id_prefix=launch.key.session_id), [find_provider(launch.key.provider)])
+    session = next((one for one in survey.sessions if one.key == launch.key), None)
+    if session is None:
         return None
     table = ProcessTable()
+    sources: list[str] = []
     for judged in session.verdict.evidence:
-        if judged.liveness is not Liveness.LIVE or judged.identity is None:
+        if judged.liveness is not Liveness.LIVE or judged.identity is None or judged.claim.kind is ClaimKind.LAUNCH:
             continue
         process = table.find(judged.identity.pid)
         line = [judged.identity.pid, *(one.pid for one in table.ancestors(process))] if process else []
         if launch.process.pid in line:
-            return judged.claim.source or "unsaid"
-    return None
+            sources.append(judged.claim.source or "")
+    return max(sources, default=None)

@@ -24,7 +24,7 @@ def record(**changes: object) -> SessionRecord:
         "work_dir": "/src/app",
         "title": "A title",
         "created_at": 1.0,
-        "updated_at": 2.0,
+        "updated_at": 500.0,
         "durable": True,
         "turn": TurnState.ENDED,
     }

@@ -96,6 +96,12 @@ def test_activity_is_what_the_transcript_says_and_nothing_more(turn, activity):
     assert decide_state(record(turn=turn), [judged(LIVE)]).activity is activity
 
 
+def test_a_turn_left_open_before_the_process_came_is_not_its_own():
+    lost = record(turn=TurnState.OPEN, updated_at=50.0)
+    assert decide_state(lost, [judged(LIVE, 10)]).activity is Activity.READY
+    assert decide_state(lost, [judged(LIVE, 10, written_at=40.0), judged(LIVE, 20)]).activity is Activity.BUSY
+
+
 def test_the_providers_own_word_for_activity_comes_first():
     assert decide_state(record(turn=TurnState.OPEN), [judged(LIVE, activity="waiting")]).activity is Activity.WAITING
 
