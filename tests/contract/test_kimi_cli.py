@@ -157,7 +157,8 @@ class TestKimiCli(SessionContract):
         target = os.readlink(wrapper)
         wrapper.unlink()
         wrapper.write_text(
-            f'#!/bin/sh\n[ "$1" = -w ] && printf %s \'{{"work_dirs":[]}}\' > "$HOME/.kimi/kimi.json"\nexec {target} "$@"\n'
+            '#!/bin/sh\n[ "$1" = -w ] && printf %s \'{"work_dirs":[]}\' > "$HOME/.kimi/kimi.json"\n'
+            f'exec {target} "$@"\n'
         )
         wrapper.chmod(0o755)
         config = driver.home.root / ".config" / "corral"

