@@ -12,7 +12,7 @@ from tests.contract.scenarios import PrintRun, SessionContract, find_session
 
 class TestQwenCode(SessionContract):
     fork_moves = None
-    undo_moves = None
+    undo_moves = False
     needs_hooks = False
 
     @pytest.fixture
