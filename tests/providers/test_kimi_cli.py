@@ -23,6 +23,7 @@ from corral.model.record import SessionRecord, Skipped, TurnState
 from corral.model.restore import Program, Refusal
 from corral.providers import Environment, Provider, kimi_cli
 from corral.system.processes import ProcessTable
+from tests.providers.evidence import all_claims
 from tests.providers.kimi_support import (
     ODD_LINES,
     Memory,
@@ -294,7 +295,7 @@ class TestOddShapes:
 
     def test_a_home_that_is_not_there_is_empty(self, tmp_path: Path) -> None:
         assert list(kimi_cli.list_sessions(home_at(tmp_path / "none"), Memory())) == []
-        assert list(kimi_cli.list_claims(home_at(tmp_path / "none"))) == []
+        assert all_claims(kimi_cli, home_at(tmp_path / "none")) == []
 
 
 class TestBrokenLogs:
@@ -405,7 +406,7 @@ class TestKnown:
 
 class TestClaims:
     def claims(self, tree: Path) -> list[Claim | BadClaim]:
-        return list(kimi_cli.list_claims(home_at(tree)))
+        return all_claims(kimi_cli, home_at(tree))
 
     def test_a_background_task_is_no_claim(self, tree: Path, bucket: Path) -> None:
         assert (bucket / NORMAL / "tasks" / "bash-ukld8aqj" / "runtime.json").is_file()

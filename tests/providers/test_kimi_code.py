@@ -20,6 +20,7 @@ from corral.model.record import SessionRecord, Skipped, TurnState
 from corral.model.restore import Program, Refusal
 from corral.providers import Environment, Provider, kimi_code
 from corral.system.processes import ProcessTable
+from tests.providers.evidence import all_claims
 from tests.providers.kimi_support import (
     ODD_LINES,
     Memory,
@@ -263,7 +264,7 @@ class TestOddShapes:
 
     def test_a_home_that_is_not_there_is_empty(self, tmp_path: Path) -> None:
         assert list(kimi_code.list_sessions(home_at(tmp_path / "none"), Memory())) == []
-        assert list(kimi_code.list_claims(home_at(tmp_path / "none"))) == []
+        assert all_claims(kimi_code, home_at(tmp_path / "none")) == []
 
 
 class TestBrokenLogs:
@@ -323,18 +324,20 @@ class TestKnown:
         assert (memory.missed, len(memory.kept)) == (6, 6)
         assert listing(tree, memory) == first
         assert memory.missed == 6
-        (bucket / NORMAL / "state.json").write_text(json.dumps({"id": NORMAL, "cwd": "/elsewhere"}))
+        # As kimi-code writes it: a new file in the place of the old one.
+        (bucket / NORMAL / "state.json.tmp").write_text(json.dumps({"id": NORMAL, "cwd": "/elsewhere"}))
+        (bucket / NORMAL / "state.json.tmp").rename(bucket / NORMAL / "state.json")
         found = {item.session_id: item for item in listing(tree, memory) if isinstance(item, SessionRecord)}
         assert (memory.missed, found[NORMAL].work_dir) == (7, "/elsewhere")
 
 
 class TestClaims:
     def test_a_runtime_file_is_a_claim_only_for_its_own_session(self, tree: Path, bucket: Path) -> None:
-        assert list(kimi_code.list_claims(home_at(tree))) == []
+        assert all_claims(kimi_code, home_at(tree)) == []
         for directory in (NORMAL, PARENT):
             where = str(bucket / directory)
             sidecar.write(where, session_id=NORMAL, work_dir=WORK_DIR, cli="kimi", version="2.1.0")
-        found = {Path(item.path).parent.name: item for item in kimi_code.list_claims(home_at(tree))}
+        found = {Path(item.path).parent.name: item for item in all_claims(kimi_code, home_at(tree))}
         claim = found[NORMAL]
         assert isinstance(claim, Claim)
         assert (claim.pid, claim.scope, claim.version) == (os.getpid(), BUCKET, "2.1.0")

@@ -26,6 +26,7 @@ from corral.providers import Environment, qwen_code
 from corral.providers.qwen_code.places import encode_project, find_resume_dir
 from corral.providers.qwen_code.sessions import DAMAGED, FOREIGN_ID, TOOL_OR_APPROVAL, TWO_WRITERS
 from corral.system.processes import ProcessTable
+from tests.providers.evidence import all_claims
 from tests.providers.node import find_node
 
 FIXTURES = Path(__file__).parent / "fixtures" / "qwen-code" / "home"
@@ -75,7 +76,7 @@ class Place:
         return {Path(entry.path).name: entry.reason for entry in self.listing() if isinstance(entry, Skipped)}
 
     def claims(self) -> list[Claim | BadClaim]:
-        return list(qwen_code.list_claims(self.home))
+        return all_claims(qwen_code, self.home)
 
     def transcript(self, session_id: str) -> Path:
         return self.chats / f"{session_id}.jsonl"
@@ -152,7 +153,7 @@ def test_a_prompt_without_answer_is_an_open_turn(place: Place) -> None:
 
 def test_a_call_without_result_is_open_and_what_it_waits_for_is_not_told(place: Place) -> None:
     found = place.write(*place.lines(KILLED_IN_TOOL)[:4])
-    assert (found.turn, found.unfinished) == (TurnState.OPEN, "RUN:python3 /home/dev/bin/nap.py;")
+    assert (found.turn, found.unfinished) == (TurnState.IN_TOOL, "RUN:python3 /home/dev/bin/nap.py;")
     assert TOOL_OR_APPROVAL in found.notes
     assert found.waits_for is None
 
@@ -593,7 +594,7 @@ def test_sessions_are_read_from_the_runtime_directory_and_the_registry_from_the_
     (place.root / "projects").rename(tmp_path / "projects")
     moved = msgspec.structs.replace(place.home, data_path=str(tmp_path))
     assert len(list(qwen_code.list_sessions(moved, Memory()))) == 6
-    assert {claim.kind for claim in qwen_code.list_claims(moved)} == {ClaimKind.REGISTRY, ClaimKind.RUNTIME}
+    assert {claim.kind for claim in all_claims(qwen_code, moved)} == {ClaimKind.REGISTRY, ClaimKind.RUNTIME}
 
 
 def test_a_relative_runtime_directory_is_told(place: Place) -> None:

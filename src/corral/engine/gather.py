@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct
 
@@ -13,13 +13,16 @@ from corral.hooks.journal import read_journals
 from corral.model.claim import BadClaim, Claim
 from corral.model.journal import Journal
 from corral.model.key import Home
-from corral.model.process import Recognised
-from corral.model.record import SessionRecord, Skipped
+from corral.model.process import HostFacts, Recognised
+from corral.model.record import SessionRecord, SidecarHint, Skipped
 from corral.model.session import Degraded
 from corral.providers import Environment, Provider
 from corral.store.cache import Cache
 from corral.system.config import Config
+from corral.system.inner_pids import read_inner_pids
 from corral.system.processes import ProcessTable
+from corral.system.runtime_claims import read_runtime_claim
+from corral.verdicts.liveness import is_plainly_gone
 
 
 class HomeFacts(Struct, frozen=True, kw_only=True):
@@ -70,58 +73,100 @@ def gather(
     state_dir: str,
     cache: Cache,
     table: ProcessTable,
+    host: HostFacts,
     providers: Iterable[Provider] | None = None,
+    *,
+    thorough: bool = True,
 ) -> Facts:
-    """Read all homes of the given providers (all, if none are given). A failing step is told, never fatal."""
+    """Read all homes of the given providers (all, if none are given). A failing step is told, never fatal.
+
+    Unless `thorough`, evidence of processes that are plainly gone is left out: it changes no state.
+    """
+    reader = _Reader(state_dir, cache, _gone_test(table, host, thorough=thorough))
     homes: list[HomeFacts] = []
     journals: list[Journal] = []
     recognised: list[Recognised] = []
-    skipped: list[Skipped] = []
-    degraded: list[Degraded] = []
     for provider in all_providers() if providers is None else providers:
         mine = [found for process in table if (found := provider.recognise(process, table))]
         recognised += mine
         reports: list[Journal] = []
         for entry in read_journals(state_dir, provider.name):
             if isinstance(entry, Skipped):
-                skipped.append(entry)
+                reader.skipped.append(entry)
             else:
                 reports.append(entry)
         journals += reports
         for home in _all_homes(provider, env, mine, reports):
-            if not os.path.isdir(home.path):
-                continue
-            try:
-                homes.append(_read_home(provider, home, state_dir, cache, skipped))
-            except OSError as error:
-                degraded.append(Degraded(provider=provider.name, step=f"read {home.path}", reason=str(error)))
-    return Facts(homes=homes, journals=journals, recognised=recognised, skipped=skipped, degraded=degraded)
-
-
-def _read_home(provider: Provider, home: Home, state_dir: str, cache: Cache, skipped: list[Skipped]) -> HomeFacts:
-    known = cache.known(provider.name, home.path)
-    records: list[SessionRecord] = []
-    for entry in provider.list_sessions(home, known):
-        if isinstance(entry, SessionRecord):
-            records.append(entry)
-        else:
-            skipped.append(entry)
-    cache.keep(known)
-    claims: list[Claim] = []
-    bad: list[BadClaim] = []
-    for claim in provider.list_claims(home):
-        if isinstance(claim, Claim):
-            claims.append(claim)
-        else:
-            bad.append(claim)
-    return HomeFacts(
-        provider=provider,
-        home=home,
-        records=records,
-        claims=claims,
-        bad_claims=bad,
-        installation=read_installation(state_dir, provider.name, home.path),
+            if os.path.isdir(home.path) and (facts := reader.read(provider, home)):
+                homes.append(facts)
+    return Facts(
+        homes=homes,
+        journals=journals,
+        recognised=recognised,
+        skipped=reader.skipped,
+        degraded=reader.degraded,
     )
+
+
+class _Reader:
+    """Reads homes one after another, and keeps what could not be read."""
+
+    def __init__(self, state_dir: str, cache: Cache, is_gone: Callable[[SidecarHint], bool]) -> None:
+        self._state_dir = state_dir
+        self._cache = cache
+        self._is_gone = is_gone
+        self.skipped: list[Skipped] = []
+        self.degraded: list[Degraded] = []
+
+    def read(self, provider: Provider, home: Home) -> HomeFacts | None:
+        """None when the home can't be read at all, which `degraded` tells."""
+        try:
+            return self._read(provider, home)
+        except OSError as error:
+            self.degraded.append(Degraded(provider=provider.name, step=f"read {home.path}", reason=str(error)))
+            return None
+
+    def _read(self, provider: Provider, home: Home) -> HomeFacts:
+        known = self._cache.known(provider.name, home.path)
+        records: list[SessionRecord] = []
+        for entry in provider.list_sessions(home, known):
+            if isinstance(entry, SessionRecord):
+                records.append(entry)
+                continue
+            self.skipped.append(entry)
+            if entry.hides_sessions:
+                step = f"read {entry.path}"
+                self.degraded.append(Degraded(provider=provider.name, step=step, reason=entry.reason))
+        self._cache.keep(known)
+        found: list[Claim | BadClaim] = list(provider.list_claims(home))
+        for record in records:
+            if record.sidecar is not None and not self._is_gone(record.sidecar):
+                found.append(read_runtime_claim(record.sidecar.path, record.key))
+        return HomeFacts(
+            provider=provider,
+            home=home,
+            records=records,
+            claims=[claim for claim in found if isinstance(claim, Claim)],
+            bad_claims=[claim for claim in found if isinstance(claim, BadClaim)],
+            installation=read_installation(self._state_dir, provider.name, home.path),
+        )
+
+
+def _gone_test(table: ProcessTable, host: HostFacts, *, thorough: bool) -> Callable[[SidecarHint], bool]:
+    """Which remembered runtime.json need not be looked at: those whose process is plainly gone."""
+    if thorough:
+        return lambda hint: False
+    pids: set[int] = set()
+
+    def is_gone(hint: SidecarHint) -> bool:
+        if hint.pid is None:
+            return False
+        if not pids:
+            pids.update(process.pid for process in table)
+            pids.update(read_inner_pids(None).numbers())
+        return is_plainly_gone(hint.pid, hint.hostname, host, pids)
+
+    return is_gone
 
 
 def _all_homes(

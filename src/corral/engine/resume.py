@@ -18,7 +18,7 @@ from corral.model.claim import ClaimKind
 from corral.model.restore import Attach, Refusal, Refused, Resume, Wait
 from corral.model.session import Session
 from corral.model.verdict import Liveness
-from corral.providers import Capabilities
+from corral.providers import Capabilities, Provider
 from corral.sidecar.processes import own_identity
 from corral.store.launches import Launch, Launches, find_damage
 from corral.system import places
@@ -26,6 +26,8 @@ from corral.verdicts.restore_plan import refuse_live
 
 _HOME_WAIT_SECONDS = 120.0
 _GUARD_SECONDS = 120.0
+_TURN_SECONDS = 15.0
+"""kimi 1.51 reads and writes its registry within the first seconds of a start (2026-11)."""
 _GUARD_STEP_SECONDS = 0.25
 
 
@@ -54,12 +56,13 @@ def refusal_error(session: Session, refused: Refused) -> CorralError:
 def resume_in_place(name: str, *, anyway: bool, tell: Callable[[str], None]) -> NoReturn:
     """Replace this process by the agent on that session. Returns only by raising."""
     session, _ = plan_to_resume(name, anyway=anyway)
-    capabilities = find_provider(session.provider).capabilities
+    provider = find_provider(session.provider)
+    capabilities = provider.capabilities
     launches = Launches(places.state_dir())
     locks = _take_locks(session, capabilities, launches, tell)
     # Again, now that nobody else can start it: what was true before the wait may not be true any more.
     session, plan = plan_to_resume(full_name(session), anyway=anyway)
-    launch = _record_launch(session, plan, capabilities, launches)
+    launch = _record_launch(session, plan, provider, launches)
     _leave_guard(launch, launches, locks)
     try:
         os.chdir(plan.cwd)
@@ -111,14 +114,15 @@ def _take_locks(
         raise _not_durable(session, error) from error
 
 
-def _record_launch(session: Session, plan: Resume, capabilities: Capabilities, launches: Launches) -> Launch:
+def _record_launch(session: Session, plan: Resume, provider: Provider, launches: Launches) -> Launch:
     me = own_identity()
     if me is None or session.record is None:
         raise CorralError("this platform does not say which process this is, so the start could not be verified")
     try:
-        copies = tuple(
-            launches.keep_copy(session.key, os.path.join(session.record.path, name))
-            for name in capabilities.copied_before_resume
+        copies = (
+            (launches.keep_copy(session.key, provider.transcript(session.record)),)
+            if provider.capabilities.may_destroy_transcript
+            else ()
         )
         launch = Launch(
             key=session.key,
@@ -136,7 +140,7 @@ def _record_launch(session: Session, plan: Resume, capabilities: Capabilities, l
 
 
 def _not_durable(session: Session, error: OSError) -> CorralError:
-    message = f"corral can't write below {places.state_dir()}: {error.strerror}"
+    message = f"the start could not be recorded first: {error.filename or places.state_dir()}: {error.strerror}"
     return refusal_error(session, Refused(reason=Refusal.SPAWN_FAILED, message=message))
 
 
@@ -158,7 +162,7 @@ def _leave_guard(launch: Launch, launches: Launches, locks: list[int]) -> None:
         null = os.open(os.devnull, os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
-        _guard(launch, launches)
+        _guard(launch, launches, locks[1:])
     except Exception as error:  # noqa: BLE001 - it must not run on as a second corral, nor fail unseen
         told = f"what became of the session could not be checked after the start: {error!r}"
         launches.write(structs.replace(launch, problem=told))
@@ -166,13 +170,15 @@ def _leave_guard(launch: Launch, launches: Launches, locks: list[int]) -> None:
         os._exit(0)
 
 
-def _guard(launch: Launch, launches: Launches) -> None:
+def _guard(launch: Launch, launches: Launches, turn: list[int]) -> None:
     pid = launch.process.pid
     death = os.pidfd_open(pid)
     deadline = time.monotonic() + _GUARD_SECONDS
     while time.monotonic() < deadline and not _has_died(death, _GUARD_STEP_SECONDS):
         source = _confirmed_source(launch)
         if source is None:
+            while turn and time.time() - launch.launched_at > _TURN_SECONDS:
+                os.close(turn.pop())
             continue
         problem = find_damage(launch)
         if problem is None and source == "startup" and launch.copies:

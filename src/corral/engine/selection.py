@@ -21,6 +21,11 @@ class Selection(Struct, frozen=True, kw_only=True):
     under: str | None = None
     """An absolute directory: only sessions that ran in it or below."""
 
+    @property
+    def is_narrow(self) -> bool:
+        """About one session: then all its evidence is wanted, also that of processes long gone."""
+        return self.id_prefix is not None
+
     def wants(self, state: State, session_id: str) -> bool:
         """Cheap and before anything about the session is answered."""
         if self.states is not None and state not in self.states:

@@ -59,7 +59,7 @@ def take_survey(
     env = environment(config, cache, probing=probing)
     table = ProcessTable()
     host = read_host_facts()
-    facts = gather(env, places.state_dir(), cache, table, providers)
+    facts = gather(env, places.state_dir(), cache, table, host, providers, thorough=selection.is_narrow)
     launches = Launches(places.state_dir()).read_all()
     judged = _judge_claims(facts, host, cache, _launch_claims(launches, host.now))
     attribution = attribute(facts.recognised, _accounted(facts, judged), _hook_cover(facts))

@@ -24,6 +24,15 @@ class TurnState(StrEnum):
     UNREADABLE = "unreadable"
 
 
+class SidecarHint(Struct, frozen=True, gc=False):
+    """That a runtime.json lies beside the session, and what it said when it was last read. Not yet a claim."""
+
+    path: str
+    pid: int | None
+    """None when it could not be read as a record."""
+    hostname: str | None
+
+
 class SessionRecord(Struct, frozen=True, kw_only=True, gc=False):
     """One session on disk. Times are epoch seconds; None means that the provider does not say."""
 
@@ -47,6 +56,7 @@ class SessionRecord(Struct, frozen=True, kw_only=True, gc=False):
     waits_for: str | None = None
     """Of a waiting turn: what the person is asked, shortened to one line."""
     archived: bool = False
+    sidecar: SidecarHint | None = None
     forked_from: str | None = None
     notes: tuple[str, ...] = ()
     """Odd shapes worth telling: "migrated from kimi-cli …", "same id in another bucket"."""
@@ -63,3 +73,5 @@ class Skipped(Struct, frozen=True, kw_only=True):
     path: str
     reason: str
     offset: int | None = None
+    hides_sessions: bool = False
+    """It could hold any number of sessions: then the survey is not complete, and says so."""

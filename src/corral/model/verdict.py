@@ -20,6 +20,10 @@ class Liveness(StrEnum):
     UNKNOWN = "unknown"
 
 
+OUTRANKED = "outranked"
+"""The rule by which a claim yields to one of higher authority, of the same process, on another session."""
+
+
 class ClaimVerdict(Struct, frozen=True, kw_only=True):
     """One claim, judged. `rule` is the machine's word ("reused", "pinned", …), `reason` the sentence."""
 

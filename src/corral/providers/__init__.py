@@ -54,8 +54,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Variables it gives to its children, which would mislead a fresh start from such a child."""
     starts_one_at_a_time: bool = False
     """Its own registry of directories is not safe against two starts at once."""
-    copied_before_resume: tuple[str, ...] = ()
-    """Files in the session's directory that a start is known to destroy: copied first, compared after."""
+    may_destroy_transcript: bool = False
+    """A start is known to destroy the history under some conditions: it is copied first, and compared after."""
 
 
 class Known(Protocol):
@@ -65,8 +65,17 @@ class Known(Protocol):
     def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None: ...
 
 
+def no_native_claims(home: Home) -> Iterator[Claim | BadClaim]:
+    """For a CLI that publishes nothing of its processes: only runtime.json and our journal name them."""
+    return iter(())
+
+
 class Provider(Protocol):
-    """What a provider package's `__init__` offers. Listing touches the disk only; it never runs the CLI."""
+    """What a provider package's `__init__` offers. Listing touches the disk only; it never runs the CLI.
+
+    `list_claims` gives what the CLI itself publishes (a registry, locks); the runtime.json that a record
+    points to is read by the engine.
+    """
 
     name: str
     capabilities: Capabilities

@@ -50,6 +50,10 @@ class InnerPids:
             return age <= _MAX_AGE_UNDATED_S
         return age <= _MAX_AGE_S and written_at <= self._read_at
 
+    def numbers(self) -> set[int]:
+        """Every number that some process bears inside."""
+        return set(self._by_inner_pid)
+
     def find(self, inner_pid: int) -> list[InnerProcess]:
         """Those that bear the number inside, and still run."""
         return [process for process in self._by_inner_pid.get(inner_pid, ()) if _runs(process)]

@@ -5,7 +5,16 @@ from __future__ import annotations
 from corral import sidecar
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
+from corral.model.record import SidecarHint
 from corral.system.filesystem import is_on_network
+
+
+def read_hint(path: str) -> SidecarHint | None:
+    """What lies at `path`, for a listing to remember; None when nothing does."""
+    file = sidecar.read_file(path)
+    if isinstance(file.record, sidecar.Refusal):
+        return None if file.record.code == "io:ENOENT" else SidecarHint(path, None, None)
+    return SidecarHint(path, file.record.pid, file.record.hostname)
 
 
 def read_runtime_claim(path: str, key: SessionKey) -> Claim | BadClaim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import NamedTuple, assert_never
 
 from corral.model.claim import Claim
@@ -11,7 +12,7 @@ from corral.model.verdict import ClaimVerdict, Liveness
 from corral.verdicts.hostname import HostMatch, compare_hosts, is_generic
 from corral.verdicts.superseded import decide_superseded
 
-__all__ = ["decide_liveness", "decide_superseded"]
+__all__ = ["decide_liveness", "decide_superseded", "is_plainly_gone"]
 
 MAX_PID = 4_194_304
 CLOCK_TOLERANCE_S = 2.0
@@ -40,6 +41,16 @@ def decide_liveness(
     if (identity := _exact_identity(claim, host, pin)) is not None:
         return _decide_exactly(case, identity)
     return _decide_by_time(case)
+
+
+def is_plainly_gone(pid: int, hostname: str | None, host: HostFacts, pids: Collection[int]) -> bool:
+    """Whether a record of this host names a number that no process bears, here or in a container below.
+
+    What a full look would call `stale (gone)`; so a listing need not look at thousands of old records.
+    `pids` are all numbers in use, inner ones included.
+    """
+    here = host.pid_ns_is_initial and compare_hosts(hostname, host.hostname) is HostMatch.SAME
+    return here and pid not in pids
 
 
 class _Exact(NamedTuple):

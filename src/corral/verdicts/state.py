@@ -8,7 +8,7 @@ from typing import assert_never
 from corral.model.claim import BadClaim, ClaimKind
 from corral.model.process import ProcessIdentity
 from corral.model.record import SessionRecord, TurnState
-from corral.model.verdict import Activity, ClaimVerdict, Liveness, SessionVerdict, State
+from corral.model.verdict import OUTRANKED, Activity, ClaimVerdict, Liveness, SessionVerdict, State
 
 
 def decide_state(
@@ -43,15 +43,25 @@ def decide_state(
             processes=processes,
             evidence=evidence,
             bad_evidence=tuple(bad),
+            conflict=_conflict(evidence),
         )
     state, reason = _unserved(record, claims, maybe_pids, unjoined)
     return SessionVerdict(
         state=state,
         reason=reason,
-        maybe_pids=tuple(maybe_pids),
+        maybe_pids=tuple(maybe_pids) if state is State.UNKNOWN else (),
         evidence=evidence,
         bad_evidence=tuple(bad),
+        conflict=_conflict(evidence),
     )
+
+
+def _conflict(evidence: Sequence[ClaimVerdict]) -> str | None:
+    """Two claims of one process that name different sessions: the lower one, and who overruled it."""
+    for verdict in evidence:
+        if verdict.rule == OUTRANKED:
+            return f"{verdict.claim.kind} at {verdict.claim.path} says otherwise: {verdict.reason}"
+    return None
 
 
 def _unserved(

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from corral.model.claim import AUTHORITY, Claim, ClaimKind
 from corral.model.process import ProcessIdentity
-from corral.model.verdict import ClaimVerdict, Liveness
+from corral.model.verdict import OUTRANKED, ClaimVerdict, Liveness
 
 _DOUBTED_BY_CLOCK = ("tolerance", "clock-step")
 
@@ -54,8 +54,7 @@ def _judge(
         return _stale(verdict, reason)
     rivals = [other for other in group if not _names_same(other.claim, claim) and not other.claim.many]
     if (ranking := _newest(other for other in rivals if _outranks(other.claim))) is not None:
-        reason = f"pid {claim.pid} serves {ranking.claim.session_id}, says its {ranking.claim.kind}"
-        return _stale(verdict, reason)
+        return _outranked(verdict, ranking.claim)
     newest = _newest(other for other in rivals if _is_foreign_v1(other.claim))
     if newest is None or (newest.claim.written_at or 0.0) < (claim.written_at or 0.0):
         return verdict
@@ -72,7 +71,7 @@ def _yield_to_authority(verdict: ClaimVerdict, live: dict[ProcessIdentity, list[
     for other in live[verdict.identity]:
         higher = AUTHORITY[other.claim.kind] < AUTHORITY[claim.kind]
         if higher and not other.claim.many and not _names_same(other.claim, claim):
-            return _stale(verdict, f"pid {claim.pid} serves {other.claim.session_id}, says its {other.claim.kind}")
+            return _outranked(verdict, other.claim)
     return verdict
 
 
@@ -117,5 +116,9 @@ def _superseded(verdict: ClaimVerdict, by: Claim) -> ClaimVerdict:
     return _stale(verdict, f"pid {by.pid} named {by.session_id} {later:.2f} s later")
 
 
-def _stale(verdict: ClaimVerdict, reason: str) -> ClaimVerdict:
-    return ClaimVerdict(claim=verdict.claim, liveness=Liveness.STALE, rule="superseded", reason=reason)
+def _outranked(verdict: ClaimVerdict, by: Claim) -> ClaimVerdict:
+    return _stale(verdict, f"pid {by.pid} serves {by.session_id}, says its {by.kind}", OUTRANKED)
+
+
+def _stale(verdict: ClaimVerdict, reason: str, rule: str = "superseded") -> ClaimVerdict:
+    return ClaimVerdict(claim=verdict.claim, liveness=Liveness.STALE, rule=rule, reason=reason)

@@ -397,7 +397,7 @@ def test_two_processes_do_not_compete() -> None:
 
 @pytest.mark.parametrize("kind", [ClaimKind.REGISTRY, ClaimKind.LOCK, ClaimKind.JOURNAL])
 def test_registry_lock_and_journal_outrank_a_newer_foreign_record(kind: ClaimKind) -> None:
-    assert newest_wins(exact(kind=kind), newer()) == ["live(exact)", "stale(superseded)"]
+    assert newest_wins(exact(kind=kind), newer()) == ["live(exact)", "stale(outranked)"]
 
 
 def test_a_record_that_the_journal_confirms_stays() -> None:

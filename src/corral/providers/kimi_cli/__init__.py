@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from corral.providers import Capabilities
-from corral.providers.kimi_cli import claims, places, processes, programs, restore, sessions
+from corral.providers import Capabilities, no_native_claims
+from corral.providers.kimi_cli import places, processes, programs, restore, sessions
 
 name = places.NAME
 capabilities = Capabilities(
@@ -16,12 +16,12 @@ capabilities = Capabilities(
     home_variables=(places.HOME_VARIABLE,),
     needs_hooks=True,
     starts_one_at_a_time=True,
-    copied_before_resume=("context.jsonl",),
+    may_destroy_transcript=True,
 )
 
 homes = places.homes
 list_sessions = sessions.list_sessions
-list_claims = claims.list_claims
+list_claims = no_native_claims
 recognise = processes.recognise
 find_program = programs.find_program
 transcript = restore.transcript

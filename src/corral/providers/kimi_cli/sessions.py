@@ -18,6 +18,7 @@ from corral.providers.kimi_cli.registry import LOCAL, Registry, read_registry
 from corral.providers.kimi_cli.wire import Wire, read_wire
 from corral.sidecar.files import Unreadable, read_regular
 from corral.system.foreign_json import ForeignDecoder
+from corral.system.runtime_claims import read_hint
 from corral.system.text import one_line
 from corral.system.transcripts import HEAD_BUDGET, open_transcript
 
@@ -187,6 +188,7 @@ def _read_session(
         unfinished=wire.unfinished,
         waits_for=wire.waits_for,
         archived=state.archived,
+        sidecar=read_hint(f"{path}/runtime.json"),
         notes=tuple(notes),
     )
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from corral.providers import Capabilities
-from corral.providers.kimi_code import claims, places, processes, programs, restore, sessions
+from corral.providers import Capabilities, no_native_claims
+from corral.providers.kimi_code import places, processes, programs, restore, sessions
 
 name = places.NAME
 capabilities = Capabilities(
@@ -19,7 +19,7 @@ capabilities = Capabilities(
 
 homes = places.homes
 list_sessions = sessions.list_sessions
-list_claims = claims.list_claims
+list_claims = no_native_claims
 recognise = processes.recognise
 find_program = programs.find_program
 transcript = restore.transcript

@@ -93,7 +93,7 @@ def _scan(path: str) -> Iterator[os.DirEntry[str] | Skipped]:
     except FileNotFoundError:
         return  # a home that was never used
     except OSError as error:
-        yield _skip(path, f"can't be listed: {error.strerror}")
+        yield Skipped(provider=NAME, path=path, reason=f"can't be listed: {error.strerror}", hides_sessions=True)
 
 
 def _skip(path: str, reason: str) -> Skipped:

@@ -12,6 +12,7 @@ from corral.providers import Known
 from corral.providers.kimi_code.places import NAME, Bucket, list_buckets, opened
 from corral.providers.kimi_code.state import State, read_state
 from corral.providers.kimi_code.wire import Wire, read_wire
+from corral.system.runtime_claims import read_hint
 from corral.system.text import one_line
 
 WIRE = "agents/main/wire.jsonl"
@@ -51,17 +52,18 @@ def _list_bucket(
         for session_id in bucket.sessions:
             path = f"{bucket.path}/{session_id}"
             is_repeated = session_id in repeated
-            state = _stat(f"{session_id}/state.json", fd)
+            # kimi 2.1 replaces state.json whole, and so is runtime.json: both show in the directory's time (2026-11)
+            directory = _stat(session_id, fd)
             wire = _stat(f"{session_id}/{WIRE}", fd)
             fingerprint = (
-                *((state.st_mtime_ns, state.st_size, state.st_ino) if state else (0, -1, 0)),
+                *((directory.st_mtime_ns, directory.st_ino) if directory else (0, 0)),
                 *((wire.st_mtime_ns, wire.st_size, wire.st_ino) if wire else (0, -1, 0)),
                 int(is_repeated),
             )
             record = known.find(path, fingerprint)
             if record is None:
                 record = _read_session(home, bucket.name, path, session_id, is_repeated)
-                if max(fingerprint[0], fingerprint[3]) < settled_before:
+                if max(fingerprint[0], fingerprint[2]) < settled_before:
                     known.keep(path, fingerprint, record)
             yield record
 
@@ -95,6 +97,7 @@ def _read_session(home: str, bucket: str, path: str, session_id: str, is_repeate
         unfinished=wire.unfinished,
         waits_for=wire.waits_for,
         archived=state.archived if state else False,
+        sidecar=read_hint(f"{path}/runtime.json"),
         forked_from=one_line(state.forked_from) if state and state.forked_from else None,
         notes=tuple(_list_notes(state, wire, is_repeated)),
     )

@@ -1,4 +1,4 @@
-"""Which process serves which session, as Qwen says: its registry of processes, and each runtime.json."""
+"""Which process serves which session, as Qwen says in its registry of processes."""
 
 from __future__ import annotations
 
@@ -11,12 +11,11 @@ import msgspec
 from msgspec import Meta, Struct
 
 from corral.model.claim import BadClaim, Claim, ClaimKind
-from corral.model.key import Home, SessionKey
-from corral.providers.qwen_code.homes import NAME, find_data_root
-from corral.providers.qwen_code.places import RUNTIME_SUFFIX, is_session_id
+from corral.model.key import Home
+from corral.providers.qwen_code.homes import NAME
+from corral.providers.qwen_code.places import is_session_id
 from corral.sidecar.files import Unreadable, read_regular
 from corral.system.filesystem import is_on_network
-from corral.system.runtime_claims import read_runtime_claim
 
 _LIMIT = 64 << 10
 _FILE_NAME = re.compile(r"([1-9][0-9]{0,9})(-[0-9a-f]{8})?\.json\Z")
@@ -25,14 +24,7 @@ _SCHEMA = 1
 
 
 def list_claims(home: Home) -> Iterator[Claim | BadClaim]:
-    """The registry first: it is right where runtime.json is not (one session opened twice)."""
-    yield from _list_registry(home)
-    root = find_data_root(home)
-    if root is not None:
-        yield from _list_runtime(home, os.path.join(root, "projects"))
-
-
-def _list_registry(home: Home) -> Iterator[Claim | BadClaim]:
+    """The registry: it is right where runtime.json is not (one session opened twice)."""
     directory = os.path.join(home.path, "sessions")
     on_network = is_on_network(home.path)
     for name in _names(directory):
@@ -88,16 +80,6 @@ def _read_registry(home: Home, path: str, name: str, on_network: bool) -> Claim 
         # One ACP process has a record for each of its sessions.
         many=named[2] is not None,
     )
-
-
-def _list_runtime(home: Home, projects: str) -> Iterator[Claim | BadClaim]:
-    for scope in _names(projects):
-        chats = os.path.join(projects, scope, "chats")
-        for name in _names(chats):
-            session_id = name.removesuffix(RUNTIME_SUFFIX)
-            if session_id != name and is_session_id(session_id):
-                key = SessionKey(NAME, home.path, scope, session_id)
-                yield read_runtime_claim(os.path.join(chats, name), key)
 
 
 def _names(directory: str) -> list[str]:

@@ -13,6 +13,7 @@ from corral.providers import Known
 from corral.providers.qwen_code.homes import NAME, find_data_root
 from corral.providers.qwen_code.places import LEDGER_SUFFIX, RUNTIME_SUFFIX, TRANSCRIPT_SUFFIX, is_session_id
 from corral.providers.qwen_code.transcript import TranscriptFacts, read_transcript
+from corral.system.runtime_claims import read_hint
 from corral.system.transcripts import Unreadable
 
 DAMAGED = "some lines are unreadable: a resume may lose what stands before them"
@@ -44,7 +45,7 @@ def _list_project(home: Home, scope: str, chats: str, known: Known) -> Iterator[
     for name, entry in active.items():
         if name.endswith(TRANSCRIPT_SUFFIX):
             if (session_id := name.removesuffix(TRANSCRIPT_SUFFIX)) and is_session_id(session_id):
-                yield _read_known(home, scope, session_id, entry, known)
+                yield _read_known(home, scope, session_id, entry, active.get(session_id + RUNTIME_SUFFIX), known)
             elif not name.endswith(LEDGER_SUFFIX):
                 yield _skip(entry.path, "its name is no session id")
         elif name.endswith(RUNTIME_SUFFIX):
@@ -64,17 +65,26 @@ def _list_project(home: Home, scope: str, chats: str, known: Known) -> Iterator[
         if name in active:
             yield _skip(entry.path, "the same session is there unarchived too")
         else:
-            yield _read_known(home, scope, session_id, entry, known, archived=True)
+            yield _read_known(home, scope, session_id, entry, None, known, archived=True)
 
 
 def _read_known(
-    home: Home, scope: str, session_id: str, entry: os.DirEntry[str], known: Known, *, archived: bool = False
+    home: Home,
+    scope: str,
+    session_id: str,
+    entry: os.DirEntry[str],
+    runtime: os.DirEntry[str] | None,
+    known: Known,
+    *,
+    archived: bool = False,
 ) -> SessionRecord | Skipped:
     try:
         status = entry.stat(follow_symlinks=False)
+        beside = runtime.stat(follow_symlinks=False) if runtime else None
     except OSError as error:
         return _skip(entry.path, error.strerror or str(error))
-    fingerprint = (status.st_size, status.st_mtime_ns, status.st_ino)
+    said = (beside.st_mtime_ns, beside.st_ino) if beside else (0, 0)
+    fingerprint = (status.st_size, status.st_mtime_ns, status.st_ino, *said)
     if record := known.find(entry.path, fingerprint):
         return record
     if not stat.S_ISREG(status.st_mode):
@@ -82,7 +92,7 @@ def _read_known(
     facts = read_transcript(entry.path)
     if isinstance(facts, Unreadable):
         return _skip(entry.path, facts.reason)
-    record = _to_record(home, scope, session_id, entry.path, facts, status.st_mtime, archived=archived)
+    record = _to_record(home, scope, session_id, entry.path, facts, status.st_mtime, runtime, archived=archived)
     known.keep(entry.path, fingerprint, record)
     return record
 
@@ -94,6 +104,7 @@ def _to_record(
     path: str,
     facts: TranscriptFacts,
     mtime: float,
+    runtime: os.DirEntry[str] | None,
     *,
     archived: bool,
 ) -> SessionRecord:
@@ -121,10 +132,11 @@ def _to_record(
         updated_at=facts.updated_at if facts.updated_at is not None else mtime,
         durable=facts.readable,
         not_durable_reason=why_not,
-        turn=facts.turn,
+        turn=TurnState.IN_TOOL if facts.calls_tool and facts.turn is TurnState.OPEN else facts.turn,
         turn_started_at=facts.turn_started_at,
         unfinished=facts.unfinished,
         archived=archived,
+        sidecar=read_hint(runtime.path) if runtime else None,
         forked_from=facts.forked_from,
         notes=notes,
     )
@@ -156,13 +168,14 @@ def _read_unspoken(
         durable=False,
         not_durable_reason="it was opened and never prompted, so Qwen wrote no transcript",
         turn=TurnState.NONE,
+        sidecar=read_hint(entry.path),
     )
     known.keep(entry.path, fingerprint, record)
     return record
 
 
 def _list_directories(path: str) -> list[os.DirEntry[str]]:
-    """Directories in `path`, by name; none when it is not there. Denied is an error for the caller."""
+    """Directories in `path`, by name; none when it is not there. Denied is an OSError: the survey tells it."""
     try:
         with os.scandir(path) as entries:
             return sorted((entry for entry in entries if entry.is_dir()), key=lambda entry: entry.name)
@@ -177,7 +190,7 @@ def _list_entries(path: str) -> Entries | Skipped:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        return _skip(path, error.strerror or str(error))
+        return Skipped(provider=NAME, path=path, reason=error.strerror or str(error), hides_sessions=True)
 
 
 def _skip(path: str, reason: str) -> Skipped:

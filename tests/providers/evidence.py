@@ -1,0 +1,18 @@
+"""All claims of a home as a survey reads them: what the provider publishes, and each runtime.json it pointed to."""
+
+from __future__ import annotations
+
+from corral.model.claim import BadClaim, Claim
+from corral.model.key import Home
+from corral.model.record import SessionRecord
+from corral.providers import Provider
+from corral.store.cache import KnownRecords
+from corral.system.runtime_claims import read_runtime_claim
+
+
+def all_claims(provider: Provider, home: Home) -> list[Claim | BadClaim]:
+    claims = list(provider.list_claims(home))
+    for record in provider.list_sessions(home, KnownRecords(provider.name, home.path, ())):
+        if isinstance(record, SessionRecord) and record.sidecar is not None:
+            claims.append(read_runtime_claim(record.sidecar.path, record.key))
+    return claims
