@@ -16,16 +16,24 @@ from corral.version import __version__
 if TYPE_CHECKING:
     from corral.api import session, session_of, sessions
     from corral.errors import Ambiguous, CorralError, NotFound
+    from corral.model.key import SessionKey
+    from corral.model.restore import Attach, Refusal, Refused, Resume, Wait
     from corral.model.session import Session
     from corral.model.verdict import Activity, State
 
 __all__ = [
     "Activity",
     "Ambiguous",
+    "Attach",
     "CorralError",
     "NotFound",
+    "Refusal",
+    "Refused",
+    "Resume",
     "Session",
+    "SessionKey",
     "State",
+    "Wait",
     "__version__",
     "session",
     "session_of",
@@ -37,7 +45,13 @@ _HOMES = {
     "Ambiguous": "corral.errors",
     "CorralError": "corral.errors",
     "NotFound": "corral.errors",
+    "Attach": "corral.model.restore",
+    "Refusal": "corral.model.restore",
+    "Refused": "corral.model.restore",
+    "Resume": "corral.model.restore",
+    "Wait": "corral.model.restore",
     "Session": "corral.model.session",
+    "SessionKey": "corral.model.key",
     "State": "corral.model.verdict",
     "session": "corral.api",
     "session_of": "corral.api",

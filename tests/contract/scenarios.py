@@ -63,7 +63,7 @@ class SessionContract:
             assert row["durable"] and row["activity"] == "ready"
             assert row["work_dir"] == str(driver.home.work_dir)
             assert row["restore"]["kind"] == "attach" and row["restore"]["pid"] == pid
-            assert [one["session_id"] for one in corral.json("pid", str(pid))] == [session_id]
+            assert [one["session_id"] for one in corral.json("pid", str(pid))["sessions"]] == [session_id]
             agent.quit()
         row = corral.rows()[session_id]
         assert (row["state"], row["pids"], row["restore"]["kind"]) == ("idle", [], "resume")
@@ -318,7 +318,7 @@ class SessionContract:
         assert done.returncode == 1 and "work_dir_missing" in done.stderr and str(place) in done.stderr
         assert tree(driver.home.data) == before
         moved.rename(place)
-        assert corral.json("show", session_id)["restore"]["kind"] == "resume"
+        assert corral.json("show", session_id)["session"]["restore"]["kind"] == "resume"
 
     def test_resume_from_another_directory_goes_to_its_own(self, driver: Driver, corral: Corral) -> None:
         place = driver.home.another_work_dir("there")

@@ -81,7 +81,7 @@ class TestKimiCli(SessionContract):
         done = corral.run("resume", "twice")
         assert done.returncode == 3
         assert bucket(there) in done.stderr and bucket(driver.home.work_dir) in done.stderr
-        shown = corral.json("show", f"kimi-cli:{bucket(there)}/twice")
+        shown = corral.json("show", f"kimi-cli:{bucket(there)}/twice")["session"]
         assert shown["work_dir"] == str(there)
         with driver.start(there, resume="twice") as agent:
             agent.wait_ready()
@@ -141,7 +141,7 @@ class TestKimiCli(SessionContract):
         listed = {entry["path"] for entry in json.loads((driver.home.data / "kimi.json").read_text())["work_dirs"]}
         for name in names:
             place = driver.home.root / "work" / name
-            plan = corral.json("resume", f"kimi-cli:{bucket(place)}/{name}", "--print")
+            plan = corral.json("resume", f"kimi-cli:{bucket(place)}/{name}", "--print")["restore"]
             expected = "resume" if str(place) in listed else "refused"
             assert plan["kind"] == expected
             if expected == "refused":

@@ -8,7 +8,7 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.engine.naming import find_session, full_name
-from corral.engine.report import SessionReport, report_session
+from corral.engine.report import SessionDocument, SessionReport, report_session
 
 _COLOURS = {"live": "green", "stale": "grey", "remote-host": "grey", "unknown": "violet", "refused": "red"}
 
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     session = find_session(args.session)
     report = report_session(session)
     if args.json:
-        print_json(report)
+        print_json(SessionDocument(session=report))
     else:
         print_lines(render(full_name(session), report, colour=use_colour()))
     return 0

@@ -9,7 +9,7 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import use_colour
 from corral.cli.show import render
-from corral.engine.report import report_session
+from corral.engine.report import ProcessDocument, report_session
 from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
 from corral.errors import NotFound
@@ -23,17 +23,18 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         "pid",
         summary="which session a process serves",
         description="Tell which session a process serves, by a claim verified against that very process.",
-        epilog="example:\n  corral pid 4711\n  corral pid $(pgrep -f kimi) --json",
+        epilog="example:\n  corral pid 4711\n  corral pid 4711 --json",
     )
     parser.add_argument("pid", metavar="PID", type=int, help="a process id")
-    parser.add_argument("--json", action="store_true", help="print JSON: a list of sessions (docs/json.md)")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     survey = take_survey(Selection(states=frozenset({State.LIVE}), pid=args.pid))
     if args.json:
-        print_json([report_session(session) for session in survey.sessions])
+        found = tuple(report_session(session) for session in survey.sessions)
+        print_json(ProcessDocument(pid=args.pid, sessions=found))
         return 0 if survey.sessions else 4
     if not survey.sessions:
         raise _nothing(args.pid, survey)

@@ -151,25 +151,25 @@ def _title(session: Session) -> str:
 
 
 def _doubt_lines(survey: Survey, sessions: list[Session], width: int, colour: bool) -> list[str]:
-    lines: list[str] = []
+    """One line per provider; only the first carries advice."""
+    by_provider: dict[str, list[AgentProcess]] = {}
     for process in survey.unattributed:
-        concerned = sum(
-            1
-            for session in sessions
-            if session.provider == process.provider and process.pid in session.verdict.maybe_pids
-        )
+        by_provider.setdefault(process.provider, []).append(process)
+    lines: list[str] = []
+    for provider, processes in by_provider.items():
+        pids = {process.pid for process in processes}
+        concerned = sum(1 for session in sessions if pids & set(session.verdict.maybe_pids))
+        named = ", ".join(map(str, sorted(pids)))
+        them = "it reports" if len(pids) == 1 else "they report"
         if concerned:
             plural = "session" if concerned == 1 else "sessions"
-            text = f"? {concerned} {process.provider} {plural} may be open in pid {process.pid}: it reports to nobody."
+            text = f"? {concerned} {provider} {plural} may be open in pid {named}: {them} to nobody."
         else:
-            text = f"? {process.provider} runs as pid {process.pid}{_where(process)} and reports to nobody."
-        advice = f" {process.advice}" if process.advice else ""
+            runs = "runs" if len(pids) == 1 else "run"
+            text = f"? {provider} {runs} as pid {named}: {them} to nobody."
+        advice = f" {processes[0].advice}" if processes[0].advice and not lines else ""
         lines.append(paint(fit(text + advice, width), "violet", colour))
     return lines
-
-
-def _where(process: AgentProcess) -> str:
-    return f" in {tilde(process.work_dir)}" if process.work_dir else ""
 
 
 def _counts_line(survey: Survey) -> str:

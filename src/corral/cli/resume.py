@@ -8,8 +8,9 @@ import sys
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.show import say_command
-from corral.engine.report import report_plan
-from corral.engine.resume import plan_to_resume, resume_in_place
+from corral.engine.report import RestoreDocument, report_plan
+from corral.engine.resume import plan_restore_of, plan_to_resume, resume_in_place
+from corral.model.restore import Resume
 
 _EPILOG = """\
 examples:
@@ -33,17 +34,15 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
     parser.add_argument("--print", dest="print_only", action="store_true", help="show the plan, start nothing")
     parser.add_argument("--anyway", action="store_true", help="override the refusal maybe_open, and no other")
-    parser.add_argument("--json", action="store_true", help="with --print: the plan as JSON, also a refusal")
+    parser.add_argument("--json", action="store_true", help="show the plan, or the refusal, as JSON; start nothing")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:  # noqa: RET503 - the last line becomes the agent
     if args.json:
-        from corral.engine.naming import find_session
-
-        plan = report_plan(find_session(args.session, anyway=args.anyway).restore)
-        print_json(plan)
-        return 0 if plan.kind == "resume" else 1
+        found = plan_restore_of(args.session, anyway=args.anyway)
+        print_json(RestoreDocument(restore=report_plan(found)))
+        return 0 if isinstance(found, Resume) else 1
     if args.print_only:
         import shlex
 

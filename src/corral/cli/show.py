@@ -10,7 +10,7 @@ from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, tilde, use_colour
 from corral.cli.words import say_state
 from corral.engine.naming import find_session, full_name
-from corral.engine.report import report_session
+from corral.engine.report import SessionDocument, report_session
 from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait
 from corral.model.session import Session
 
@@ -31,7 +31,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     session = find_session(args.session)
     if args.json:
-        print_json(report_session(session))
+        print_json(SessionDocument(session=report_session(session)))
     else:
         print_lines(render(session, now=time.time(), colour=use_colour()))
     return 0

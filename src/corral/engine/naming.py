@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from corral.engine.catalogue import all_providers, find_provider
+from typing import NamedTuple
+
+from corral.engine.catalogue import find_provider
 from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
 from corral.errors import Ambiguous, CorralError, NotFound
@@ -13,41 +15,55 @@ from corral.model.session import Session
 
 def find_session(name: str, *, anyway: bool = False, probing: bool = False) -> Session:
     """The one session called so. Ambiguous names list the candidates and do nothing."""
-    provider_name, scope, wanted = _parse(name)
-    providers = [find_provider(provider_name)] if provider_name else None
-    found = take_survey(Selection(id_prefix=wanted), providers, anyway=anyway, probing=probing).sessions
-    if scope is not None:
-        found = tuple(session for session in found if session.key.scope == scope)
-    exact = [session for session in found if wanted in (session.session_id, spoken_id(session.session_id))]
+    wanted = parse_name(name)
+    providers = [find_provider(wanted.provider)] if wanted.provider else None
+    found = take_survey(Selection(id_prefix=wanted.session_id), providers, anyway=anyway, probing=probing).sessions
+    if wanted.home is not None:
+        found = tuple(session for session in found if session.key.home == wanted.home)
+    if wanted.scope is not None:
+        found = tuple(session for session in found if session.key.scope == wanted.scope)
+    exact = [one for one in found if wanted.session_id in (one.session_id, spoken_id(one.session_id))]
     candidates = exact or list(found)
     if not candidates:
         raise NotFound(f"no session is called {name!r}", hint="corral ps --all lists them")
     if len(candidates) > 1:
-        listed = "\n".join(
-            f"  {full_name(session)}  {session.state}  {session.work_dir or ''}" for session in candidates
-        )
-        raise Ambiguous(f"{name!r} could be any of {len(candidates)} sessions:\n{listed}")
+        raise Ambiguous(f"{name!r} could be any of {len(candidates)} sessions:\n{_list(candidates)}")
     return candidates[0]
 
 
-def full_name(session: Session) -> str:
-    """A name that is never ambiguous within one home."""
+def full_name(session: Session, *, with_home: bool = False) -> str:
+    """A name that is not ambiguous within one home, or, with the home in it, at all."""
     key = session.key
-    return f"{key.provider}:{key.scope}/{key.session_id}" if key.scope else f"{key.provider}:{key.session_id}"
+    where = f"{key.provider}@{key.home}" if with_home else key.provider
+    return f"{where}:{key.scope}/{key.session_id}" if key.scope else f"{where}:{key.session_id}"
 
 
-def _parse(name: str) -> tuple[str | None, str | None, str]:
-    provider, colon, rest = name.rpartition(":")
-    if colon and provider not in {known.name for known in all_providers()}:
-        raise CorralError(
-            f"no provider is called {provider!r}",
-            hint="there are: " + ", ".join(known.name for known in all_providers()),
-            exit_code=2,
-        )
-    scope, slash, wanted = rest.rpartition("/")
-    if not is_valid_id(wanted) or (slash and not is_valid_id(scope.lstrip("-"))):
+def _list(candidates: list[Session]) -> str:
+    homes = {(one.provider, one.key.home) for one in candidates}
+    with_home = len(homes) > len({provider for provider, _ in homes})
+    lines = (f"  {full_name(one, with_home=with_home)}  {one.state}  {one.work_dir or ''}" for one in candidates)
+    return "\n".join(lines)
+
+
+class Name(NamedTuple):
+    """What a person typed, taken apart: [provider[@home]:][scope/]id."""
+
+    provider: str | None
+    home: str | None
+    scope: str | None
+    session_id: str
+
+
+def parse_name(name: str) -> Name:
+    """Raises CorralError when it can't be a session's name."""
+    before, colon, rest = name.rpartition(":")
+    provider, _, home = before.partition("@")
+    if colon:
+        find_provider(provider)
+    scope, slash, session_id = rest.rpartition("/")
+    if not is_valid_id(session_id) or (slash and not is_valid_id(scope.lstrip("-"))):
         raise CorralError(
             f"{name!r} is not a session id ({Refusal.IDENTITY_INVALID})",
             hint="an id is letters, digits, '.', '_' and '-'; corral ps --all lists them",
         )
-    return provider or None, scope if slash else None, wanted
+    return Name(provider or None, home or None, scope if slash else None, session_id)

@@ -69,6 +69,28 @@ class SessionReport(Struct, frozen=True, kw_only=True):
     restore: RestoreReport
 
 
+class SessionDocument(Struct, frozen=True, kw_only=True):
+    """`corral show --json` and `corral explain --json`."""
+
+    schema: int = SCHEMA
+    session: SessionReport
+
+
+class ProcessDocument(Struct, frozen=True, kw_only=True):
+    """`corral pid --json`: a server process may serve several sessions."""
+
+    schema: int = SCHEMA
+    pid: int
+    sessions: tuple[SessionReport, ...]
+
+
+class RestoreDocument(Struct, frozen=True, kw_only=True):
+    """`corral resume --print --json`."""
+
+    schema: int = SCHEMA
+    restore: RestoreReport
+
+
 class SurveyReport(Struct, frozen=True, kw_only=True):
     """`corral ps --json`."""
 

@@ -15,7 +15,7 @@ from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
 from corral.errors import CorralError
 from corral.model.claim import ClaimKind
-from corral.model.restore import Attach, Refusal, Refused, Resume, Wait
+from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, Wait
 from corral.model.session import Session
 from corral.model.verdict import Liveness
 from corral.providers import Capabilities, Provider
@@ -34,18 +34,27 @@ _GUARD_STEP_SECONDS = 0.25
 def plan_to_resume(name: str, *, anyway: bool) -> tuple[Session, Resume]:
     """The session and what would be started, or the refusal as an error."""
     session = find_session(name, anyway=anyway, probing=True)
-    match session.restore:
+    match plan := _refuse_served(session.restore):
         case Resume():
-            return session, session.restore
-        case Attach():
-            raise refusal_error(session, refuse_live(session.restore))
-        case Wait():
-            raise refusal_error(
-                session,
-                Refused(reason=Refusal.ALREADY_LIVE, message=f"pid {session.restore.pid} is starting it right now"),
-            )
+            return session, plan
         case Refused():
-            raise refusal_error(session, session.restore)
+            raise refusal_error(session, plan)
+
+
+def plan_restore_of(name: str, *, anyway: bool) -> Resume | Refused:
+    """The same as a value."""
+    return _refuse_served(find_session(name, anyway=anyway, probing=True).restore)
+
+
+def _refuse_served(plan: RestorePlan) -> Resume | Refused:
+    """A resume is refused where one would attach or wait."""
+    match plan:
+        case Attach():
+            return refuse_live(plan)
+        case Wait():
+            return Refused(reason=Refusal.ALREADY_LIVE, message=f"pid {plan.pid} is starting it right now")
+        case Resume() | Refused():
+            return plan
 
 
 def refusal_error(session: Session, refused: Refused) -> CorralError:

@@ -26,6 +26,12 @@ class Selection(Struct, frozen=True, kw_only=True):
         """About one session: then all its evidence is wanted, also that of processes long gone."""
         return self.id_prefix is not None
 
+    def covers(self, work_dir: str | None) -> bool:
+        """Whether a session that ran there is asked about at all."""
+        if self.under is None:
+            return True
+        return work_dir is not None and (work_dir + "/").startswith(self.under.rstrip("/") + "/")
+
     def wants(self, state: State, session_id: str) -> bool:
         """Cheap and before anything about the session is answered."""
         if self.states is not None and state not in self.states:
@@ -36,8 +42,4 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     def admits(self, session: Session) -> bool:
         """The rest, on the answered session."""
-        if self.pid is not None and self.pid not in session.pids:
-            return False
-        if self.under is None:
-            return True
-        return session.work_dir is not None and (session.work_dir + "/").startswith(self.under.rstrip("/") + "/")
+        return self.pid is None or self.pid in session.pids

@@ -180,6 +180,8 @@ def _entries(
             if maybe_pids or identity in join.by_id or identity in join.bad_by_id:
                 claimed[record.session_id].append(record)
                 continue
+            if not selection.covers(record.work_dir):
+                continue
             state, reason = decide_resting(record)
             counts[state] += 1
             if selection.wants(state, record.session_id):
@@ -193,9 +195,19 @@ def _entries(
             for key, record, verdict in _decide_id(
                 home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids
             ):
+                if not selection.covers(_work_dir(record, verdict)):
+                    continue
                 counts[verdict.state] += 1
                 if selection.wants(verdict.state, session_id):
                     yield Entry(key=key, record=record, verdict=verdict, facts=home)
+
+
+def _work_dir(record: SessionRecord | None, verdict: SessionVerdict) -> str | None:
+    """As its provider wrote it, else as the newest claim says."""
+    if record is not None and record.work_dir is not None:
+        return record.work_dir
+    told = sorted(verdict.evidence, key=lambda judged: judged.claim.written_at or 0.0)
+    return told[-1].claim.work_dir if told else None
 
 
 def _decide_id(

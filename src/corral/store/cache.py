@@ -13,7 +13,8 @@ from corral.model.process import ProcessIdentity
 from corral.model.record import SessionRecord
 from corral.version import __version__
 
-# Records are encoded by the classes of this version: another version starts afresh.
+# Records are encoded by the classes of this version: another one starts afresh.
+_SHAPE = f"{__version__} {' '.join(SessionRecord.__struct_fields__)}"
 _SCHEMA = f"""
 PRAGMA journal_mode = WAL;
 PRAGMA synchronous = OFF;
@@ -29,7 +30,7 @@ CREATE TABLE IF NOT EXISTS pins (
 CREATE TABLE IF NOT EXISTS versions (
     path TEXT PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, changed_ns INTEGER NOT NULL,
     said TEXT NOT NULL) WITHOUT ROWID;
-INSERT INTO about SELECT '{__version__}' WHERE NOT EXISTS (SELECT 1 FROM about);
+INSERT INTO about SELECT '{_SHAPE}' WHERE NOT EXISTS (SELECT 1 FROM about);
 """
 _TABLES = ("about", "records", "pins", "versions")
 
@@ -72,7 +73,7 @@ class Cache:
             row = db.execute("SELECT version FROM about").fetchone()
         except sqlite3.OperationalError:
             row = None
-        if row == (__version__,):
+        if row == (_SHAPE,):
             return db
         for table in _TABLES:
             db.execute(f"DROP TABLE IF EXISTS {table}")
