@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from corral.cli.parsers import format_help
 from corral.errors import CorralError
 from corral.version import __version__
 
@@ -36,16 +37,17 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
             "A SESSION is an id, a unique prefix of it, or provider:id.\n"
             "exit codes: 0 ok · 1 refused or failed · 2 usage · 3 ambiguous · 4 not found · 70 a bug"
         ),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=format_help,  # pyright: ignore[reportArgumentType]
     )
     parser.add_argument("--version", action="version", version=f"corral {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    # Without `prog` argparse would build a help text here, and import what that takes.
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="corral")
     for name, summary in COMMANDS.items():
         if command is None or name == command:
             module = importlib.import_module(f"corral.cli.{name}")
             module.add_parser(commands).set_defaults(run=module.run)
         else:
-            commands.add_parser(name, help=summary, add_help=False)
+            commands.add_parser(name, help=summary, add_help=False, formatter_class=format_help)  # pyright: ignore[reportArgumentType]
     return parser
 
 

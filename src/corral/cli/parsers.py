@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TypeAlias
 
+from corral.cli.screen import terminal_width
+
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
 
 
@@ -16,8 +18,13 @@ def add_command(
         help=summary,
         description=description,
         epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=format_help,  # pyright: ignore[reportArgumentType]
     )
+
+
+def format_help(prog: str) -> argparse.HelpFormatter:
+    """Text as written, no wider than one can read. A given width also spares argparse an import on every start."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=min(terminal_width(), 110))
 
 
 def find_nested(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import unicodedata
 from collections.abc import Sequence
@@ -31,7 +30,11 @@ def paint(text: str, colour: str | None, enabled: bool) -> str:
 
 def terminal_width() -> int:
     """Of standard output's terminal; unbounded into a pipe, so that nothing is cut there."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 10_000
+    if not sys.stdout.isatty():
+        return 10_000
+    if (columns := os.environ.get("COLUMNS", "")).isdecimal():
+        return int(columns)
+    return os.get_terminal_size(sys.stdout.fileno()).columns or 80
 
 
 def cells(text: str) -> int:

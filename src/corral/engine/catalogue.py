@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import pkgutil
+import os
 from functools import cache
 from typing import cast
 
@@ -15,7 +15,8 @@ from corral.providers import Provider
 @cache
 def all_providers() -> tuple[Provider, ...]:
     """Every built-in provider, in the order of their names."""
-    names = sorted(module.name for module in pkgutil.iter_modules(corral.providers.__path__) if module.ispkg)
+    (folder,) = corral.providers.__path__
+    names = sorted(name for name in os.listdir(folder) if os.path.isfile(os.path.join(folder, name, "__init__.py")))
     return tuple(cast(Provider, importlib.import_module(f"corral.providers.{name}")) for name in names)
 
 

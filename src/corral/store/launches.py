@@ -7,7 +7,6 @@ files that a CLI is known to destroy, and the locks that keep two starts apart.
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import time
 from contextlib import suppress
@@ -116,6 +115,8 @@ class Launches:
         directory = os.path.join(self._state_dir, "copies", key.provider, _digest(key))
         os.makedirs(directory, mode=0o700, exist_ok=True)
         copy = os.path.join(directory, f"{time.time_ns()}-{os.path.basename(path)}")
+        import hashlib
+
         hasher = hashlib.sha256()
         size = 0
         with (
@@ -160,7 +161,7 @@ class Launches:
 
     def lock_home(self, key: SessionKey, wait_seconds: float) -> int | None:
         """One start per home at a time, for a CLI whose own registry is not safe."""
-        name = hashlib.sha256(os.fsencode(f"{key.provider}\0{os.path.realpath(key.home)}")).hexdigest()[:16]
+        name = _hash(f"{key.provider}\0{os.path.realpath(key.home)}")
         return self.lock(f"home-{name}", wait_seconds=wait_seconds)
 
     def _path(self, identity: ProcessIdentity) -> str:
@@ -169,11 +170,19 @@ class Launches:
 
 def _digest(key: SessionKey) -> str:
     text = "\0".join((key.provider, os.path.realpath(key.home), key.scope, key.session_id))
+    return _hash(text)
+
+
+def _hash(text: str) -> str:
+    import hashlib  # a tenth of a listing's time, which needs none of this
+
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
 
 
 def find_damage(launch: Launch) -> str | None:
     """What became of the copied files: a sentence when the CLI did not keep what was there, else None."""
+    import hashlib
+
     for kept in launch.copies:
         try:
             with open(kept.original, "rb") as file:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from corral.system.places import config_dir
+
 
 class Config(Struct, frozen=True, kw_only=True):
     """What the person set; everything has a default."""
@@ -28,11 +30,7 @@ class _File(Struct, forbid_unknown_fields=True):
 
 def config_path() -> str:
     """Where the file lies, whether it exists or not."""
-    if directory := os.environ.get("CORRAL_CONFIG_DIR"):
-        return os.path.join(directory, "config.toml")
-    import platformdirs
-
-    return os.path.join(platformdirs.user_config_dir("corral", appauthor=False), "config.toml")
+    return os.path.join(config_dir(), "config.toml")
 
 
 def read_config() -> Config:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 _NETWORK_TYPES = (
     {"9p", "afs", "beegfs", "ceph", "cifs", "coda", "davfs", "gfs2", "glusterfs", "gpfs", "lustre", "ncpfs"}
@@ -37,7 +36,7 @@ def is_network_device(device: int) -> bool:
 def is_on_network(path: str) -> bool:
     """False also when the path can't be looked at: then nothing was read from it either."""
     try:
-        return is_network_device(Path(path).stat().st_dev)
+        return is_network_device(os.stat(path).st_dev)
     except (OSError, ValueError):
         return False
 
@@ -56,6 +55,7 @@ def parse_mountinfo(text: str) -> dict[int, bool]:
 
 def _read_mountinfo() -> str:
     try:
-        return Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape")
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            return file.read()
     except OSError:
         return ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from corral.model.key import Home
 
@@ -17,7 +16,7 @@ def list_homes(
     Paths stay as given (absolute), and two that lead to the same directory are one home.
     """
     candidates = [(os.path.abspath(value), variable)] if value else []
-    if not candidates or Path(default).is_dir():
+    if not candidates or os.path.isdir(default):
         candidates.append((default, "default"))
     candidates += [(os.path.abspath(path), "config") for path in extra]
     default_real = os.path.realpath(default)

@@ -6,7 +6,6 @@ import os
 import sys
 import time
 from functools import lru_cache
-from pathlib import Path
 
 from corral.model.process import HostFacts
 from corral.system.procfs import read_namespace
@@ -23,7 +22,8 @@ _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 def read_boot_id() -> str | None:
     """The kernel's random id of this boot, or None where there is none."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text("utf-8").strip()
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
     except (OSError, ValueError):
         return None
 

@@ -1,37 +1,44 @@
-"""Where corral keeps its own files: state, data and cache, each movable by one variable."""
+"""Where corral keeps its own files: state, data, cache and config, each movable by one variable.
+
+On Linux the XDG directories; elsewhere the platform's own. Written out here: the usual library for it costs a
+tenth of the time that `corral ps` may take.
+"""
 
 from __future__ import annotations
 
 import os
+import sys
 
 
 def state_dir() -> str:
     """What must outlive a restart: journals, installation records, backups. Writers create it, mode 0700."""
-    return _absolute(os.environ.get("CORRAL_STATE_DIR")) or _platform("state")
+    return os.environ.get("CORRAL_STATE_DIR") or _place("XDG_STATE_HOME", ".local/state", "state")
 
 
 def data_dir() -> str:
     """What corral places for others to run: the hook program. Writers create it, mode 0700."""
-    return _absolute(os.environ.get("CORRAL_DATA_DIR")) or _platform("data")
+    return os.environ.get("CORRAL_DATA_DIR") or _place("XDG_DATA_HOME", ".local/share", "data")
 
 
 def cache_dir() -> str:
     """What may be deleted at any time. Writers create it, mode 0700."""
-    return _absolute(os.environ.get("CORRAL_CACHE_DIR")) or _platform("cache")
+    return os.environ.get("CORRAL_CACHE_DIR") or _place("XDG_CACHE_HOME", ".cache", "cache")
 
 
-def _absolute(path: str | None) -> str | None:
-    """Others run our files from other directories."""
-    return os.path.abspath(path) if path else None
+def config_dir() -> str:
+    """What the person writes; corral only reads it."""
+    return os.environ.get("CORRAL_CONFIG_DIR") or _place("XDG_CONFIG_HOME", ".config", "config")
 
 
-def _platform(kind: str) -> str:
-    import platformdirs
-
-    match kind:
-        case "state":
-            return platformdirs.user_state_dir("corral", appauthor=False)
-        case "data":
-            return platformdirs.user_data_dir("corral", appauthor=False)
-        case _:
-            return platformdirs.user_cache_dir("corral", appauthor=False)
+def _place(variable: str, below_home: str, kind: str) -> str:
+    if sys.platform == "darwin":
+        parent = "Library/Caches/corral" if kind == "cache" else f"Library/Application Support/corral/{kind}"
+        return os.path.join(os.path.expanduser("~"), parent)
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join(os.path.expanduser("~"), "AppData", "Local")
+        return os.path.join(base, "corral", kind)
+    base = os.environ.get(variable, "")
+    # The specification: a relative path is invalid and must be ignored.
+    if not os.path.isabs(base):
+        base = os.path.join(os.path.expanduser("~"), below_home)
+    return os.path.join(base, "corral")

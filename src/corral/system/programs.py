@@ -12,11 +12,8 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import stat
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -50,18 +47,18 @@ def find_on_path(name: str, path_variable: str) -> Iterator[str]:
     """Every executable `name` on PATH in order, each target once. Relative PATH entries are left out."""
     seen: set[tuple[int, int]] = set()
     for directory in path_variable.split(os.pathsep):
-        path = Path(directory, name)
-        if not path.is_absolute():
+        if not os.path.isabs(directory):
             continue
+        path = os.path.join(directory, name)
         try:
-            status = path.stat()
+            status = os.stat(path)
         except (OSError, ValueError):
             continue
         if not stat.S_ISREG(status.st_mode) or not os.access(path, os.X_OK):
             continue
         if (status.st_dev, status.st_ino) not in seen:
             seen.add((status.st_dev, status.st_ino))
-            yield str(path)
+            yield path
 
 
 def identify(path: str) -> Installed | None:
@@ -71,7 +68,7 @@ def identify(path: str) -> Installed | None:
     if head is None:
         return None
     if shim := _BASEDIR.search(head):
-        return find_npm_package(os.path.realpath(Path(real).parent / os.fsdecode(shim[1])))
+        return find_npm_package(os.path.realpath(os.path.join(os.path.dirname(real), os.fsdecode(shim[1]))))
     if interpreter := _find_interpreter(head):
         if module := _find_imported_module(head):
             return _find_distribution(module, interpreter, real)
@@ -81,18 +78,20 @@ def identify(path: str) -> Installed | None:
 
 def find_npm_package(path: str) -> Installed | None:
     """The npm package that the file at `path` (real, not a link) belongs to: the nearest that has a name."""
-    for directory in tuple(Path(path).parents)[:_PARENTS]:
-        if directory.name == "node_modules":
+    directory = path
+    for _ in range(_PARENTS):
+        directory = os.path.dirname(directory)
+        if os.path.basename(directory) == "node_modules":
             return None
         # A package.json without a name only sets how the files beside it are loaded.
-        content = read_regular(str(directory / "package.json"), _SMALL_FILE)
+        content = read_regular(os.path.join(directory, "package.json"), _SMALL_FILE)
         if not isinstance(content, Unreadable):
             try:
                 package = _PACKAGE.decode(content.data)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return None
             if package.name and package.version:
-                return Installed(package.name, package.version, str(directory))
+                return Installed(package.name, package.version, directory)
     return None
 
 
@@ -118,6 +117,8 @@ def probe_version(path: str, timeout_seconds: float = 20.0) -> str | None:
 
     It runs the program: for `doctor` and `resume` only, never for a listing. It has no terminal and no input.
     """
+    import subprocess
+
     try:
         done = subprocess.run(
             [path, "--version"],
@@ -181,12 +182,14 @@ def _find_interpreter(head: bytes) -> str | None:
     words = _split(head[2:].split(b"\n", 1)[0])
     if words and words[0].endswith("/sh") and (trick := _EXEC.search(head)):
         words = _split(trick[1])
-    if words and Path(words[0]).is_absolute() and "python" in Path(words[0]).name:
+    if words and os.path.isabs(words[0]) and "python" in os.path.basename(words[0]):
         return words[0]
     return None
 
 
 def _split(text: bytes) -> list[str]:
+    import shlex
+
     try:
         return shlex.split(os.fsdecode(text))
     except ValueError:
@@ -204,21 +207,21 @@ def _find_imported_module(head: bytes) -> str | None:
 def _find_distribution(module: str, interpreter: str, script: str) -> Installed | None:
     # The script's own prefix comes second: `pip install --user` runs the system's Python from ~/.local/bin.
     for program in (interpreter, script):
-        for site_packages in _list_site_packages(Path(program).parent.parent):
-            if installed := find_python_distribution(module, str(site_packages)):
+        for site_packages in _list_site_packages(os.path.dirname(os.path.dirname(program))):
+            if installed := find_python_distribution(module, site_packages):
                 return installed
     return None
 
 
-def _list_site_packages(prefix: Path) -> Iterator[Path]:
+def _list_site_packages(prefix: str) -> Iterator[str]:
     for library in ("lib", "lib64", "local/lib"):
-        parent = prefix / library
+        parent = os.path.join(prefix, library)
         try:
             names = sorted(name for name in os.listdir(parent) if name.startswith("python3"))
         except OSError:
             continue
         for name in names:
-            yield from (parent / name / kind for kind in ("site-packages", "dist-packages"))
+            yield from (os.path.join(parent, name, kind) for kind in ("site-packages", "dist-packages"))
 
 
 def _has_entry_point(place: str, module: str) -> bool:

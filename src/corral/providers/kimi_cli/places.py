@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -26,7 +25,7 @@ _LEGACY_SUFFIX = ".jsonl"
 def homes(env: Environment) -> tuple[Home, ...]:
     return list_homes(
         NAME,
-        default=str(Path(env.home_dir, ".kimi")),
+        default=os.path.join(env.home_dir, ".kimi"),
         variable=HOME_VARIABLE,
         value=env.variables.get(HOME_VARIABLE),
         extra=env.extra_homes.get(NAME, ()),

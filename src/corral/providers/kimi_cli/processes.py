@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import PurePath
 
 from corral.model.process import ProcessMode, Recognised
 from corral.providers.kimi_cli.places import HOME_VARIABLE, NAME
@@ -64,7 +63,7 @@ def _may_be_starting(comm: str) -> bool:
 def _is_starting(process: Process) -> bool:
     """Before the title is set: `python …/bin/kimi …` or `python -m kimi_cli …`."""
     words = process.arguments
-    if len(words) < 2 or "python" not in PurePath(words[0]).name or _BACKGROUND in words:
+    if len(words) < 2 or "python" not in os.path.basename(words[0]) or _BACKGROUND in words:
         return False
     script = _find_script(words)
     if script is None:
@@ -72,7 +71,7 @@ def _is_starting(process: Process) -> bool:
     if script in _MODULES:
         return True
     # kimi-code has a command of the same name, but node runs it: a Python script `kimi` is kimi-cli's.
-    return "/" in script and PurePath(script).name in {"kimi", "kimi-cli", "kimi-legacy"}
+    return "/" in script and os.path.basename(script) in {"kimi", "kimi-cli", "kimi-legacy"}
 
 
 def _find_script(words: tuple[str, ...]) -> str | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from functools import lru_cache
 from hashlib import md5
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -55,7 +54,7 @@ def read_registry(home: str) -> Registry:
     """kimi.json as it is now. It is decoded once for as long as the file stays the same."""
     path = f"{home}/kimi.json"
     try:
-        status = Path(path).stat()
+        status = os.stat(path)
     except FileNotFoundError:
         return Registry({})
     except OSError as error:

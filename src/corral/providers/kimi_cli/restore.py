@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
-from pathlib import Path
+import os
 
 from corral.model.key import Home
 from corral.model.record import SessionRecord
@@ -16,9 +15,9 @@ def transcript(record: SessionRecord) -> str:
     """The file that holds the history which a resume gives back to the model."""
     if record.path.endswith(".jsonl"):
         return record.path
-    inside = Path(record.path, "context.jsonl")
-    beside = Path(f"{record.path}.jsonl")
-    return str(beside if not inside.exists() and beside.is_file() else inside)
+    inside = f"{record.path}/context.jsonl"
+    beside = f"{record.path}.jsonl"
+    return beside if not os.path.exists(inside) and os.path.isfile(beside) else inside
 
 
 def read_guard(record: SessionRecord) -> Refused | None:
@@ -34,7 +33,7 @@ def read_guard(record: SessionRecord) -> Refused | None:
             message=f"{registry.problem}, and kimi-cli does not start with such a file",
             remedy=(f"repair or move away {record.home}/kimi.json",),
         )
-    if not Path(transcript(record)).is_file():
+    if not os.path.isfile(transcript(record)):
         return Refused(
             reason=Refusal.TRANSCRIPT_MISSING,
             message="context.jsonl is missing: kimi-cli would start this session with an empty history",
@@ -86,5 +85,7 @@ def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume:
 
 
 def _start_once(home: str, work_dir: str) -> str:
-    prefix = "" if Path(home).name == ".kimi" else f"{HOME_VARIABLE}={shlex.quote(home)} "
-    return f"{prefix}kimi -w {shlex.quote(work_dir)}"
+    from shlex import quote
+
+    prefix = "" if os.path.basename(home) == ".kimi" else f"{HOME_VARIABLE}={quote(home)} "
+    return f"{prefix}kimi -w {quote(work_dir)}"

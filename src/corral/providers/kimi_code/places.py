@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from msgspec import Struct
 
@@ -25,7 +24,7 @@ _SESSION_PREFIXES = ("session_", "ses_")
 def homes(env: Environment) -> tuple[Home, ...]:
     return list_homes(
         NAME,
-        default=str(Path(env.home_dir, ".kimi-code")),
+        default=os.path.join(env.home_dir, ".kimi-code"),
         variable=HOME_VARIABLE,
         value=env.variables.get(HOME_VARIABLE),
         extra=env.extra_homes.get(NAME, ()),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import PurePath
 
 from corral.model.process import ProcessMode, Recognised
 from corral.providers.kimi_code.places import HOME_VARIABLE, NAME
@@ -62,12 +61,12 @@ def _find_script(process: Process) -> str | None:
         if package is None or package.product != PACKAGE:
             return None
         # search-worker.mjs indexes transcripts for another process, and serves no session.
-        return None if "worker" in PurePath(real).name else real
+        return None if "worker" in os.path.basename(real) else real
     return None
 
 
 def _may_be_script(word: str) -> bool:
-    return PurePath(word).name in {"kimi", "kimi-code"} or f"/{PACKAGE}/" in word
+    return os.path.basename(word) in {"kimi", "kimi-code"} or f"/{PACKAGE}/" in word
 
 
 def _find_home(process: Process) -> str | None:

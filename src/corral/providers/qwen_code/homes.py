@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 
 import msgspec
 
@@ -34,7 +33,7 @@ def list_homes(env: Environment) -> tuple[Home, ...]:
     fallback, fallback_origin = find_home({}, env.home_dir)
     candidates = [(in_force, origin, env.variables)]
     candidates += [
-        (path, why, {}) for path, why in ((fallback, fallback_origin), (usual, "default")) if Path(path).is_dir()
+        (path, why, {}) for path, why in ((fallback, fallback_origin), (usual, "default")) if os.path.isdir(path)
     ]
     candidates += [(expand(path, env.home_dir), "config", {}) for path in env.extra_homes.get(NAME, ())]
     default_real = os.path.realpath(fallback)
@@ -70,14 +69,14 @@ def find_data_root(home: Home) -> str | None:
     setting = _find_runtime_setting(home.path)
     if setting is None:
         return home.path
-    return None if _is_relative(setting) else expand(setting, str(Path.home()))
+    return None if _is_relative(setting) else expand(setting, os.path.expanduser("~"))
 
 
 def expand(path: str, home_dir: str, base: str | None = None) -> str:
     """A path as Qwen reads it from a variable or a setting: `~` is the user's home, the rest absolute."""
     if path == "~" or path.startswith(("~/", "~\\")):
         path = os.path.join(home_dir, *re.split(r"[/\\]+", path[2:].strip("/\\")))
-    return os.path.normpath(os.path.join(base or Path.cwd(), path))
+    return os.path.normpath(os.path.join(base or os.getcwd(), path))
 
 
 def _find_runtime_setting(home_path: str) -> str | None:

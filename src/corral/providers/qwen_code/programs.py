@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
 
 import msgspec
 
@@ -71,7 +70,7 @@ def _find_update(path: str, installed: Installed, env: Environment) -> str | Non
         return None
     try:
         active = _ACTIVE.decode(content.data)
-        changed_ms = Path(entry).stat().st_ctime_ns / 1e6
+        changed_ms = os.stat(entry).st_ctime_ns / 1e6
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, OSError):
         return None
     valid = (
