@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import table, terminal_width, tilde
+from corral.engine.hook_settings import hook_providers, list_settings
 from corral.hooks.install import Done, Outcome, Setting, install, uninstall
 from corral.hooks.status import Status, read_status
-from corral.hooks.targets import PROVIDERS, default_home, list_versions
-from corral.system import places
 
 _EPILOG = """\
-Without PROVIDER, every CLI whose home exists is meant. The hooks note which process serves which session: no
-prompts, no answers, no command lines. Agents that are already running are seen after their next start.
-See docs/hooks.md.
+Without PROVIDER, every CLI is meant; without --home, each of its homes: the default, the one that its variable
+names, and those in corral's config; to install or uninstall, as far as they exist.
+
+The hooks note which process serves which session: no prompts, no answers, no command lines. Agents that are
+already running are seen after their next start. See docs/hooks.md.
 """
 
 
@@ -32,8 +32,9 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         description="Ask an agent CLI to report which process serves which session.",
         epilog=_EPILOG,
     )
+    names = hook_providers()
     parser.add_argument("action", choices=("install", "uninstall", "status"), nargs="?", default="status")
-    parser.add_argument("provider", choices=PROVIDERS, nargs="?", metavar="PROVIDER", help=", ".join(PROVIDERS))
+    parser.add_argument("provider", choices=names, nargs="?", metavar="PROVIDER", help=", ".join(names))
     parser.add_argument("--home", action="append", default=[], metavar="PATH", help="a data root of PROVIDER; repeat")
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
@@ -43,14 +44,12 @@ def run(args: argparse.Namespace) -> int:
     if args.home and not args.provider:
         print("corral hooks: --home needs a PROVIDER", file=sys.stderr)
         return 2
-    settings = _list_settings(args.provider, args.home)
     if args.action == "status":
-        return _show_status(settings, args.json)
-    if not args.provider:
-        settings = [setting for setting in settings if Path(setting.home).is_dir()]
-        if not settings:
-            print("corral hooks: no agent CLI that takes hooks has a home here", file=sys.stderr)
-            return 1
+        return _show_status(list_settings(args.provider, args.home), args.json)
+    settings = list_settings(args.provider, args.home, existing=True)
+    if not settings:
+        print("corral hooks: no agent CLI that takes hooks has a home here", file=sys.stderr)
+        return 1
     act = install if args.action == "install" else uninstall
     results = [act(setting) for setting in settings]
     if args.json:
@@ -64,29 +63,14 @@ def render_status(statuses: Sequence[Status], width: int) -> list[str]:
     """A table, and under it what is wrong where, with the remedy."""
     rows = [("CLI", "HOOKS", "SINCE", "CONFIGURATION")]
     notes: list[str] = []
+    counts = Counter(status.provider for status in statuses)
     for status in statuses:
         rows.append((status.provider, _word(status), _since(status), tilde(status.config_path)))
-        notes += [f"{status.provider}: {problem}" for problem in status.problems]
+        where = f"{status.provider} in {tilde(status.home)}" if counts[status.provider] > 1 else status.provider
+        notes += [f"{where}: {problem}" for problem in status.problems]
         if status.remedy:
             notes.append(f"  {status.remedy}")
     return table(rows, (2, 3), width) + ([""] if notes else []) + notes
-
-
-def _list_settings(provider: str | None, homes: Sequence[str]) -> list[Setting]:
-    settings: list[Setting] = []
-    for name in [provider] if provider else PROVIDERS:
-        versions = list_versions(name, os.environ.get("PATH", ""))
-        chosen = [os.path.normpath(Path(home).expanduser().absolute()) for home in homes]
-        for home in chosen or [default_home(name)]:
-            setting = Setting(
-                provider=name,
-                home=home,
-                state_dir=places.state_dir(),
-                data_dir=places.data_dir(),
-                versions=versions,
-            )
-            settings.append(setting)
-    return settings
 
 
 def _show_status(settings: Sequence[Setting], as_json: bool) -> int:

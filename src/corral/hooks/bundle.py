@@ -2,75 +2,78 @@
 
 from __future__ import annotations
 
+import binascii
 import importlib.util
-import io
 import marshal
-import zipfile
-from importlib.machinery import SourceFileLoader
+import zlib
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
+from corral.sidecar.files import FileBytes, read_regular
+
 _ROOT = Path(__file__).resolve().parent.parent
-_MAIN = b"from corral.hooks.program import main\n\nmain()\n"
-_EMPTY = ("corral/__init__.py", "corral/hooks/__init__.py", "corral/verdicts/__init__.py")
-_MODULES = (
+_PARTS = (
     "hooks/program.py",
-    "hooks/cli_process.py",
     "hooks/journal_file.py",
     "hooks/report.py",
-    "hooks/session_place.py",
+    "system/caller.py",
+    "system/reported.py",
     "verdicts/open_sessions.py",
+    "sidecar/*.py",
+    "providers/*/reporter.py",
 )
-_WHEN = (1980, 1, 1, 0, 0, 0)
-_UNCHECKED_HASH_PYC = 0b01
+_MAX_BYTES = 4 << 20
+_ANY_PYTHON = 2
+"""A version of the marshal format that every Python 3 reads."""
 
 
-def list_sources() -> dict[str, bytes]:
-    """Every source file of the program by its name in the archive."""
-    sources = {"__main__.py": _MAIN, **dict.fromkeys(_EMPTY, b"")}
-    for module in _MODULES:
-        sources[f"corral/{module}"] = (_ROOT / module).read_bytes()
-    for path in sorted((_ROOT / "sidecar").glob("*.py")):
-        sources[f"corral/sidecar/{path.name}"] = path.read_bytes()
+@cache
+def list_sources() -> Mapping[str, bytes]:
+    """The source of every module of the program by its name. A package is empty: its parts are imported alone."""
+    sources: dict[str, bytes] = {}
+    for path in sorted(path for part in _PARTS for path in _ROOT.glob(part)):
+        words = path.relative_to(_ROOT.parent).with_suffix("").parts
+        sources.update({".".join(words[:end]): b"" for end in range(1, len(words))})
+        if words[-1] != "__init__":
+            sources[".".join(words)] = path.read_bytes()
     return sources
 
 
 def build_program() -> bytes:
-    """The archive: compiled code for this Python, and the sources, which any other Python falls back to."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        for name, source in list_sources().items():
-            # Compiled first: that is the order in which zipimport looks.
-            _add(archive, name + "c", _compile(name, source))
-            _add(archive, name, source)
-    return buffer.getvalue()
+    """The starter, and behind it as comments: compiled code for this Python, and the sources for any other."""
+    sources = list_sources()
+    code = marshal.dumps({name: _compile(name, source) for name, source in sources.items()}, _ANY_PYTHON)
+    packed = zlib.compress(marshal.dumps(dict(sources), _ANY_PYTHON), 9)
+    magic = importlib.util.MAGIC_NUMBER.hex().encode()
+    return b"%s\n# %s %s\n# %s\n" % (_starter(), magic, _encode(code), _encode(packed))
 
 
 def find_problem(path: str) -> str | None:
     """Why the program at `path` is not this version of it, in words; None when it is.
 
-    Sources are compared, not bytes: the compiled code may differ from one Python to the next.
+    Sources are compared, not compiled code, which may differ from one Python to the next.
     """
+    found = read_regular(path, _MAX_BYTES)
+    if not isinstance(found, FileBytes):
+        return "is missing" if found.code == "io:ENOENT" else f"can't be read: {found.reason}"
     try:
-        with zipfile.ZipFile(path) as archive:
-            wanted = list_sources()
-            names = {name for name in archive.namelist() if not name.endswith(".pyc")}
-            if names == set(wanted) and all(archive.read(name) == data for name, data in wanted.items()):
-                return None
-    except FileNotFoundError:
-        return "is missing"
-    except (OSError, zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        return f"can't be read: {error}"
+        starter, _, packed = found.data.rsplit(b"\n# ", 2)
+        sources = marshal.loads(zlib.decompress(binascii.a2b_base64(packed)))
+    except (ValueError, EOFError, TypeError, zlib.error):
+        return "can't be read: it is damaged"
+    if (starter, sources) == (_starter(), list_sources()):
+        return None
     return "is of another corral version"
 
 
-def _add(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
-    entry = zipfile.ZipInfo(name, _WHEN)
-    entry.external_attr = 0o600 << 16
-    archive.writestr(entry, data)
+def _starter() -> bytes:
+    return (_ROOT / "hooks" / "starter.py").read_bytes()
 
 
 def _compile(name: str, source: bytes) -> bytes:
-    """A .pyc that is never checked against a clock: flags say "hash", and "do not look"."""
-    code = SourceFileLoader("<hook>", name).source_to_code(source, f"<hook>/{name}", _optimize=2)
-    header = importlib.util.MAGIC_NUMBER + _UNCHECKED_HASH_PYC.to_bytes(4, "little")
-    return header + importlib.util.source_hash(source) + marshal.dumps(code)
+    return marshal.dumps(compile(source, f"<hook>/{name}", "exec", dont_inherit=True, optimize=2)) if source else b""
+
+
+def _encode(data: bytes) -> bytes:
+    return binascii.b2a_base64(data, newline=False)

@@ -7,7 +7,7 @@ import shlex
 import sys
 from pathlib import Path
 
-PROGRAM_NAME = "corral-hook.pyz"
+PROGRAM_NAME = "corral-hook.py"
 """Entries are known by it: a CLI may rewrite its config without comments, and our data directory may move."""
 
 

@@ -16,6 +16,7 @@ from corral.hooks.config_file import Changed, Snapshot
 from corral.hooks.edit import EditRefused, Entry, decode_config
 from corral.hooks.installed import Record, read_record, record_path
 from corral.hooks.targets import Format, config_path, events_for, format_of
+from corral.model.hook_target import HookTarget
 from corral.version import __version__
 
 _ATTEMPTS = 20
@@ -43,16 +44,22 @@ class Done(Struct, frozen=True, kw_only=True):
 class Setting(Struct, frozen=True, kw_only=True):
     """One home, and where corral keeps its own files."""
 
-    provider: str
+    target: HookTarget
     home: str
     state_dir: str
     data_dir: str
     versions: Sequence[str] = ()
     """Versions of the CLI that are installed, as far as they are known."""
+    is_chosen: bool = False
+    """The home was named by the person, and advice must name it too; else corral finds it by itself."""
+
+    @property
+    def provider(self) -> str:
+        return self.target.provider
 
     @property
     def config_path(self) -> str:
-        return config_path(self.provider, self.home)
+        return config_path(self.target, self.home)
 
 
 class _Plan(Struct, frozen=True):
@@ -108,7 +115,7 @@ def place_program(data_dir: str) -> None:
 
 def _plan_install(setting: Setting) -> _Plan:
     now = config_file.read_snapshot(setting.config_path)
-    edit = format_of(setting.provider)
+    edit = format_of(setting.target.format)
     entries = _entries(setting)
     if now.data is None:
         return _Plan(now, None, edit.new_text(entries).encode(), ())
@@ -144,7 +151,7 @@ def _plan_uninstall(setting: Setting) -> _Plan:
     if now.data is None:
         return _Plan(now, None, None, ())
     record = read_record(setting.state_dir, setting.provider, setting.home)
-    edit = format_of(setting.provider)
+    edit = format_of(setting.target.format)
     return _Plan(now, now.data, _without_us(now, decode_config(now.data), edit, record), ())
 
 
@@ -175,7 +182,7 @@ def _without_us(now: Snapshot, text: str, edit: Format, record: Record | None) -
 
 def _entries(setting: Setting) -> list[Entry]:
     command = _command(setting)
-    return [Entry(event, command) for event in events_for(setting.provider, setting.versions)]
+    return [Entry(event, command) for event in events_for(setting.target, setting.versions)]
 
 
 def _command(setting: Setting) -> str:
@@ -210,6 +217,7 @@ def _save_record(
         provider=setting.provider,
         home=setting.home,
         config_path=setting.config_path,
+        format=setting.target.format,
         installed_at=time.time(),
         command=command,
         events=events,

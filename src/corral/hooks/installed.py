@@ -12,7 +12,8 @@ from msgspec import Struct
 from corral.hooks.command import find_missing_file
 from corral.hooks.config_file import read_snapshot
 from corral.hooks.edit import EditRefused, decode_config
-from corral.hooks.targets import config_path, format_of
+from corral.hooks.targets import format_of
+from corral.model.hook_target import ConfigFormat
 from corral.sidecar.files import FileBytes, read_regular
 
 _MAX_RECORD = 1 << 18
@@ -25,6 +26,7 @@ class Record(Struct, frozen=True, kw_only=True):
     provider: str
     home: str
     config_path: str
+    format: ConfigFormat
     installed_at: float
     """Epoch seconds."""
     command: str
@@ -81,13 +83,13 @@ def read_installation(state_dir: str, provider: str, home: str) -> Installation 
     present = False
     changed_at = None
     try:
-        snapshot = read_snapshot(config_path(provider, home))
+        snapshot = read_snapshot(record.config_path)
         changed_at = snapshot.changed_at
         if snapshot.data is None:
             problems.append("the configuration is gone")
         else:
             text = decode_config(snapshot.data)
-            edit = format_of(provider)
+            edit = format_of(record.format)
             found = {entry.event for entry in edit.find_entries(text) if entry.command == record.command}
             present = found >= set(record.events)
             if not present:

@@ -1,14 +1,16 @@
 """Part of the hook program: the journal of one process on disk: locked, read, extended, kept small, swept."""
 
-# pathlib is too slow to import in a hook.
+# pathlib, re, json and typing are too slow to import in a hook.
 
-import json
+from __future__ import annotations
+
 import os
-from typing import Any, NamedTuple, cast
 
 from corral.sidecar.atomic import Directory
 from corral.sidecar.files import FileBytes, read_regular
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.light_json import dumps, loads
+from corral.sidecar.light_typing import NamedTuple, cast
 from corral.verdicts.open_sessions import open_sessions
 
 SCHEMA = 1
@@ -21,7 +23,11 @@ SWEEP_EVERY_SECONDS = 86_400
 SWEEP_AGE_SECONDS = 30 * 86_400
 MAX_JOURNALS = 2_000
 
-Fields = dict[str, Any]
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Fields = dict[str, Any]
 
 
 class Header(NamedTuple):
@@ -63,11 +69,11 @@ def load(path: str, header: Header) -> Fields:
     found = read_regular(path, MAX_BYTES)
     if isinstance(found, FileBytes):
         try:
-            fields = json.loads(found.data.decode("utf-8"))
+            fields = loads(found.data.decode("utf-8"))
         except (ValueError, RecursionError):
             fields = None
         if _is_ours(fields, header):
-            return cast(Fields, fields)
+            return cast("Fields", fields)
     return {
         "schema": SCHEMA,
         "provider": header.provider,
@@ -101,12 +107,12 @@ def add_event(fields: Fields, event: Fields) -> None:
 
 
 def encode(fields: Fields) -> bytes:
-    return (json.dumps(fields, ensure_ascii=True, separators=(",", ":")) + "\n").encode("ascii")
+    return (dumps(fields) + "\n").encode("ascii")
 
 
 def sweep(directory: str, now: float) -> None:
     """At most once a day: removes journals of dead processes that are old or too many."""
-    from corral.hooks.cli_process import read_stat
+    from corral.system.caller import read_stat
 
     marker = os.path.join(directory, ".swept")
     try:
@@ -143,20 +149,20 @@ def _numbers(name: str) -> tuple[int, int] | None:
 def _is_ours(fields: object, header: Header) -> bool:
     if not isinstance(fields, dict):
         return False
-    known = cast(Fields, fields)
+    known = cast("Fields", fields)
     same = ("boot_id", "pid_ns", "pid", "start_ticks")
     if known.get("schema") != SCHEMA or tuple(known.get(name) for name in same) != tuple(header.identity):
         return False
     events = known.get("events")
     if not isinstance(events, list) or not isinstance(known.get("runtime_files"), list):
         return False
-    return all(_is_event(event) for event in cast(list[object], events))
+    return all(_is_event(event) for event in cast("list[object]", events))
 
 
 def _is_event(event: object) -> bool:
     if not isinstance(event, dict):
         return False
-    known = cast(Fields, event)
+    known = cast("Fields", event)
     return (
         known.get("event") in ("start", "end")
         and isinstance(known.get("session_id"), str)

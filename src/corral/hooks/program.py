@@ -1,33 +1,59 @@
 """The hook program: run by an agent CLI when a session starts or ends, it notes which process serves it."""
 
-# pathlib is too slow to import in a hook.
+# pathlib, re, json and typing are too slow to import in a hook.
+
+from __future__ import annotations
 
 import _thread
 import os
 import sys
 import time
-from typing import Any, cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from corral.hooks.reporter import Reporter
+    from corral.system.caller import Caller
+    from corral.system.reported import Payload
 
 GIVE_UP_SECONDS = 1.0
 MAX_PAYLOAD_BYTES = 1 << 20
-PROVIDERS = ("kimi-cli", "kimi-code", "qwen-code")
-MOVES_ON_START = ("kimi-cli", "qwen-code")
-"""A start means that the process has left its other session. Qwen 0.24.4 reports no end when `/resume` leaves
-one; kimi-code starts a fork that it does not move to (seen 2026-11)."""
 
 
-def main() -> None:
-    """Never prints, never fails, never stays: whatever happens, the CLI that called us goes on."""
+def main(reporters: Sequence[str]) -> None:
+    """Never prints, never fails, never stays: whatever happens, the CLI that called us goes on.
+
+    `reporters` are the modules that know one CLI each.
+    """
     os.umask(0o077)
     try:
         _thread.start_new_thread(_give_up, ())
     except RuntimeError:
         pass
     try:
-        _run(sys.argv[1:])
+        _run(sys.argv[1:], reporters)
     except BaseException:  # noqa: BLE001 - also SystemExit and a KeyboardInterrupt meant for the CLI
         pass
     os._exit(0)
+
+
+def find_reporter(named: str, modules: Sequence[str], caller: Caller, payload: Payload) -> Reporter | None:
+    """The reporter of the CLI that called us; None when it is no CLI that we know.
+
+    `named` is what our command line says. What the process shows outranks it: `kimi migrate` copies kimi-cli's
+    hooks into kimi-code's config (kimi-code 2.1.0, seen 2026-11).
+    """
+    own = f".{named.replace('-', '_')}.reporter"
+    may_be: Reporter | None = None
+    for module in sorted(modules, key=lambda module: not module.endswith(own)):
+        reporter: Reporter = __import__(module, fromlist=["name"])
+        answer = reporter.recognise(caller, payload)
+        if answer:
+            return reporter
+        if answer is None and reporter.name == named:
+            may_be = reporter
+    return may_be
 
 
 def _give_up() -> None:
@@ -35,29 +61,30 @@ def _give_up() -> None:
     os._exit(0)
 
 
-def _run(arguments: list[str]) -> None:
+def _run(arguments: list[str], reporters: Sequence[str]) -> None:
     seen_at, boottime = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
-    provider, state_dir = arguments
-    if provider not in PROVIDERS or not os.path.isabs(state_dir):
+    named, state_dir = arguments
+    if not os.path.isabs(state_dir):
         return
     payload = _read_payload()
     if payload is None:
         return
 
-    from corral.hooks.cli_process import find_cli
+    from corral.system.caller import find_caller
 
-    process = find_cli(provider, payload.get("client_type"))
-    if process is None:
+    caller = find_caller()
+    reporter = find_reporter(named, reporters, caller, payload) if caller else None
+    if caller is None or reporter is None:
         return
 
     from corral.hooks.report import Report, note
 
-    note(Report(process, payload, state_dir, seen_at, boottime))
+    note(Report(reporter, caller, payload, state_dir, seen_at, boottime))
 
 
-def _read_payload() -> dict[str, Any] | None:
+def _read_payload() -> Payload | None:
     """The JSON object on stdin; None for anything else. An end of file is not waited for."""
-    import json
+    from corral.sidecar.light_json import loads
 
     data = b""
     while len(data) <= MAX_PAYLOAD_BYTES:
@@ -66,11 +93,11 @@ def _read_payload() -> dict[str, Any] | None:
         if part and not data.rstrip().endswith(b"}"):
             continue
         try:
-            value = json.loads(data.decode("utf-8"))
+            value = loads(data.decode("utf-8"))
         except (ValueError, RecursionError):
             value = None
         if isinstance(value, dict):
-            return cast(dict[str, Any], value)
+            return value  # pyright: ignore[reportUnknownVariableType]
         if not part or value is not None:
             return None
     return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from msgspec import Struct
@@ -40,7 +41,7 @@ def read_status(setting: Setting) -> Status:
     try:
         snapshot = read_snapshot(setting.config_path)
         if snapshot.data is not None:
-            entries = format_of(setting.provider).find_entries(decode_config(snapshot.data))
+            entries = format_of(setting.target.format).find_entries(decode_config(snapshot.data))
             events = tuple(entry.event for entry in entries)
             commands = {entry.command for entry in entries}
     except EditRefused as refusal:
@@ -59,8 +60,13 @@ def read_status(setting: Setting) -> Status:
         installed_at=installation.installed_at if installation else None,
         events=events,
         problems=tuple(dict.fromkeys(problems)),
-        remedy=f"corral hooks install {setting.provider}" if problems else None,
+        remedy=_remedy(setting) if problems else None,
     )
+
+
+def _remedy(setting: Setting) -> str:
+    words = ["corral", "hooks", "install", setting.provider]
+    return shlex.join([*words, "--home", setting.home] if setting.is_chosen else words)
 
 
 def _find_drift(setting: Setting, commands: set[str], wanted: str, *, known: bool) -> list[str]:

@@ -1,20 +1,15 @@
-"""Which CLIs take hooks of ours: their configuration, its format, and the events that each version knows."""
+"""How a target is served: the functions that edit its format, and the events that its versions know."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from types import ModuleType
+from typing import assert_never
 
 from msgspec import Struct
 
 from corral.hooks.edit import Entry
-
-PROVIDERS = ("kimi-cli", "kimi-code", "qwen-code")
-_EVENTS = ("SessionStart", "SessionEnd")
-_HEARTBEAT_SINCE = (2, 1, 0)
-"""kimi-code 2.1.0 knows SessionHeartbeat. A version that does not would ignore every hook (seen 2026-11)."""
+from corral.model.hook_target import ConfigFormat, HookTarget
 
 
 class Format(Struct, frozen=True):
@@ -28,13 +23,14 @@ class Format(Struct, frozen=True):
     find_switch_off: Callable[[str], str | None]
 
 
-def format_of(provider: str) -> Format:
-    """The format of that provider's configuration."""
-    module: ModuleType
-    if provider == "qwen-code":
-        from corral.hooks import json_config as module
-    else:
-        from corral.hooks import toml_config as module
+def format_of(kind: ConfigFormat) -> Format:
+    match kind:
+        case ConfigFormat.TOML_HOOKS:
+            from corral.hooks import toml_config as module
+        case ConfigFormat.JSON_HOOKS:
+            from corral.hooks import json_config as module
+        case _:
+            assert_never(kind)
     return Format(
         module.find_entries,
         module.add_entries,
@@ -45,34 +41,30 @@ def format_of(provider: str) -> Format:
     )
 
 
-def config_path(provider: str, home: str) -> str:
-    return os.path.join(home, "settings.json" if provider == "qwen-code" else "config.toml")
+def config_path(target: HookTarget, home: str) -> str:
+    return os.path.join(home, target.config_name)
 
 
-def default_home(provider: str) -> str:
-    """The data root in force here and now: its variable, else the default one."""
-    from corral.hooks.session_place import find_home
-
-    return find_home(provider, str(Path.cwd()))
-
-
-def events_for(provider: str, versions: Sequence[str]) -> tuple[str, ...]:
+def events_for(target: HookTarget, versions: Sequence[str]) -> tuple[str, ...]:
     """The events to ask for, given the versions of the CLI that are installed, as far as they are known."""
-    if provider == "kimi-code" and versions and all(_is_proven(version) for version in versions):
-        return (*_EVENTS, "SessionHeartbeat")
-    return _EVENTS
+    later = (
+        event.event
+        for event in target.later_events
+        if versions and all(_is_proven(version, event.since) for version in versions)
+    )
+    return (*target.events, *later)
 
 
-def list_versions(provider: str, path_variable: str) -> list[str]:
-    """The versions of a CLI that PATH leads to, told from their files."""
+def list_versions(target: HookTarget, path_variable: str) -> list[str]:
+    """The versions of the CLI that PATH leads to, told from their files; none where they make no difference."""
     from corral.system.programs import find_on_path, identify
 
-    if provider != "kimi-code":
+    if not target.later_events:
         return []
-    found = (identify(path) for path in find_on_path("kimi", path_variable))
-    return [program.version for program in found if program and program.product == "@moonshot-ai/kimi-code"]
+    paths = (path for command in target.commands for path in find_on_path(command, path_variable))
+    return [found.version for found in map(identify, paths) if found and found.product == target.product]
 
 
-def _is_proven(version: str) -> bool:
+def _is_proven(version: str, since: tuple[int, ...]) -> bool:
     numbers = version.split("-")[0].split(".")
-    return all(number.isdecimal() for number in numbers) and tuple(map(int, numbers)) >= _HEARTBEAT_SINCE
+    return all(number.isdecimal() for number in numbers) and tuple(map(int, numbers)) >= since

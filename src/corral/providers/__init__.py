@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from corral.model.claim import BadClaim, Claim
+from corral.model.hook_target import HookTarget
 from corral.model.key import Home
 from corral.model.process import Recognised
 from corral.model.record import SessionRecord, Skipped
@@ -79,6 +80,8 @@ class Provider(Protocol):
 
     name: str
     capabilities: Capabilities
+    hook_target: HookTarget | None
+    """Where it takes hooks of ours; None if it does not. With hooks comes a `reporter.py` in the package."""
 
     def homes(self, env: Environment) -> Sequence[Home]: ...
     def list_sessions(self, home: Home, known: Known) -> Iterator[SessionRecord | Skipped]: ...

@@ -1,16 +1,24 @@
 """Replacing a small file: readers, crashes and full disks leave old bytes or new ones, nothing else."""
 
+from __future__ import annotations
+
 import binascii
 import errno
 import os
 import time
-from collections.abc import Callable
-from typing import NamedTuple, TypeVar
 
 from corral.sidecar import processes
 from corral.sidecar.files import close_quietly
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.light_typing import NamedTuple
 from corral.sidecar.processes import Platform
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 _CREATE = (
     os.O_WRONLY
@@ -28,7 +36,6 @@ _NO_DIR_FSYNC = {errno.EINVAL, errno.EBADF, errno.ENOSYS, errno.EOPNOTSUPP}
 
 _HEX = "0123456789abcdef"
 
-_T = TypeVar("_T")
 _in_flight: set[str] = set()
 
 
@@ -45,7 +52,7 @@ class Directory:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         self._locked = False
 
-    def __enter__(self) -> "Directory":
+    def __enter__(self) -> Directory:
         return self
 
     def __exit__(self, *exception: object) -> None:

@@ -1,9 +1,12 @@
 """Reading files that others write: regular files only, bounded, never blocking, never following a link."""
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
-from typing import NamedTuple
+
+from corral.sidecar.light_typing import NamedTuple
 
 
 class Unreadable(NamedTuple):

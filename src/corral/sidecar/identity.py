@@ -1,6 +1,8 @@
 """Process identity: which process, on which boot, in which PID namespace. A bare PID is never an identity."""
 
-from typing import NamedTuple
+from __future__ import annotations
+
+from corral.sidecar.light_typing import NamedTuple
 
 
 class ProcessIdentity(NamedTuple):

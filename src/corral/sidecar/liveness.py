@@ -1,11 +1,13 @@
 """Is the process that a record names still that one? The small check before a writer touches it."""
 
+from __future__ import annotations
+
 import os
 import time
-from typing import NamedTuple
 
 from corral.sidecar import processes
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.light_typing import NamedTuple
 from corral.sidecar.processes import Look, Platform
 from corral.sidecar.processes_linux import INITIAL_PID_NS, INITIAL_UTS_NS, LinuxPlatform
 from corral.sidecar.record import RuntimeRecord

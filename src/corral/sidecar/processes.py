@@ -1,10 +1,12 @@
 """Which process is behind a PID: one look at it, on whatever platform this is."""
 
+from __future__ import annotations
+
 import os
 import sys
-from typing import NamedTuple, Protocol
 
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.light_typing import NamedTuple, Protocol
 
 RUNNING = "running"
 """It exists; also when stopped or in uninterruptible sleep."""
@@ -29,15 +31,15 @@ class Look(NamedTuple):
 
 
 class Platform(Protocol):
-    """What the sidecar needs to know from an operating system."""
+    """What the sidecar needs to know from an operating system.
 
-    def boot_id(self) -> str:
-        """A name of this boot that no other boot has; empty where there is none."""
-        ...
+    `boot_id` is a name of this boot that no other boot has, empty where there is none. `booted_at` is in epoch
+    seconds, or None.
+    """
 
-    def booted_at(self) -> float | None:
-        """Epoch seconds of the boot, or None."""
-        ...
+    def boot_id(self) -> str: ...
+
+    def booted_at(self) -> float | None: ...
 
     def hostname(self) -> str: ...
 

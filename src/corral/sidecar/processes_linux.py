@@ -1,12 +1,14 @@
 """Processes on Linux, by /proc: boot id, PID namespace and start ticks."""
 
+from __future__ import annotations
+
 import os
 import time
-from typing import NamedTuple
 
 from corral.sidecar import processes
 from corral.sidecar.files import close_quietly
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.light_typing import NamedTuple
 from corral.sidecar.processes import Look
 
 # Inodes that the kernel gives to the first namespaces of a boot (include/linux/proc_ns.h).

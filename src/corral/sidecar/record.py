@@ -1,11 +1,14 @@
 """The record that runtime.json holds: its fields, its bytes, and the strict way back from bytes."""
 
-import json
-import math
-from collections.abc import Callable
-from typing import NamedTuple, cast
+from __future__ import annotations
 
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.light_json import dumps, loads
+from corral.sidecar.light_typing import NamedTuple, cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SCHEMA_VERSION = 1
 MAX_BYTES = 64 * 1024
@@ -14,6 +17,7 @@ MAX_WORK_DIR = 32_767
 MAX_HOSTNAME = 255
 MAX_VERSION = 256
 MAX_WORD = 1 << 64
+_INFINITE = float("inf")
 
 # Alphabets instead of patterns: compiling patterns would be half of the time that importing this takes.
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
@@ -87,7 +91,8 @@ def encode(record: RuntimeRecord) -> bytes:
         "pid_ns": record.pid_ns,
     }
     fields.update({name: value for name, value in additions.items() if value is not None})
-    return (json.dumps(fields, indent=2, ensure_ascii=False) + "\n").encode("utf-8", "surrogatepass")
+    lines = [f"  {_to_json(name)}: {_to_json(value)}" for name, value in fields.items()]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
 
 
 def parse(data: bytes) -> RuntimeRecord | Refusal:
@@ -101,6 +106,10 @@ def parse(data: bytes) -> RuntimeRecord | Refusal:
         return _validate(fields)
     except _InvalidFieldError as problem:
         return Refusal(f"invalid:{problem.field}", f"The field {problem.field} {problem.fault}.")
+
+
+def _to_json(value: object) -> str:
+    return dumps(value, ascii_only=False)
 
 
 def _is_valid_boot_id(text: str) -> bool:
@@ -134,18 +143,24 @@ def _decode(data: bytes) -> dict[str, object] | Refusal:
     try:
         # json.loads(bytes) would guess UTF-16 and UTF-32 and skip a BOM: decode here, as plain UTF-8.
         text = data.decode("utf-8")
-        value = cast(object, json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse))
+        value: object = loads(text, object_pairs_hook=_unique, parse_constant=_refuse)
     except UnicodeDecodeError as error:
         return Refusal("malformed", f"The record is not UTF-8: {error.reason} at byte {error.start}.")
     except RecursionError:
         return Refusal("malformed", "The record is nested too deeply.")
-    except json.JSONDecodeError as error:
-        return Refusal("malformed", f"The record is not JSON: {error.msg} at character {error.pos}.")
-    except ValueError as error:
+    except _MalformedError as error:
         return Refusal("malformed", f"The record is not acceptable JSON: {error}.")
+    except ValueError as error:
+        return Refusal("malformed", f"The record is not JSON: {_where(error)}.")
     if not isinstance(value, dict):
         return Refusal("malformed", "The record is not a JSON object.")
-    return cast(dict[str, object], value)
+    return cast("dict[str, object]", value)
+
+
+def _where(error: ValueError) -> str:
+    from json import JSONDecodeError  # not before it is needed
+
+    return f"{error.msg} at character {error.pos}" if isinstance(error, JSONDecodeError) else str(error)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -207,8 +222,8 @@ def _seconds(fields: dict[str, object], name: str) -> float:
     try:
         seconds = float(value)
     except OverflowError:
-        seconds = math.inf
-    if not math.isfinite(seconds):
+        seconds = _INFINITE
+    if not abs(seconds) < _INFINITE:  # nor is NaN
         raise _InvalidFieldError(name, "is not finite")
     return seconds
 

@@ -1,13 +1,15 @@
 """The runtime.json of one session directory: read it, put our record there, take our record away."""
 
+from __future__ import annotations
+
 import os
 import time
-from typing import NamedTuple
 
 from corral.sidecar import atomic, liveness, processes
 from corral.sidecar.atomic import Directory
 from corral.sidecar.files import Unreadable, errno_code, read_regular
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.light_typing import NamedTuple
 from corral.sidecar.liveness import Verdict
 from corral.sidecar.record import MAX_BYTES, Refusal, RuntimeRecord, encode, parse
 from corral.sidecar.shared import could_be_another

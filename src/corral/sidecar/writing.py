@@ -1,13 +1,21 @@
 """Writing and clearing a runtime.json, with a choice for each call: raise the problem, or return it."""
 
+# ruff: noqa: F811 - it knows only typing's own overload
+
+from __future__ import annotations
+
 import os
 import time
-from typing import Literal, overload
 
 from corral.sidecar import processes
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.light_typing import overload
 from corral.sidecar.record import Refusal, RuntimeRecord, is_valid_cli
 from corral.sidecar.session_file import NAME, Holder, find_holder, put, refuse_error, take_away
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
 
 
 class SidecarError(Exception):

@@ -166,14 +166,14 @@ def test_any_json_gains_and_loses_exactly_our_entries(case):
 
 @pytest.mark.parametrize(
     "command",
-    [COMMAND, "/old/python -I -S /elsewhere/corral-hook.pyz kimi-cli /s", "sh -c 'x' corral-hook.pyz"],
+    [COMMAND, "/old/python -I -S /elsewhere/corral-hook.py kimi-cli /s", "sh -c 'x' corral-hook.py"],
 )
 def test_our_commands_are_known_by_the_program(command):
     assert is_our_command(command)
 
 
 @pytest.mark.parametrize(
-    "command", ["", "beep", "echo corral-hook.pyzz", "not-corral-hook.pyz", "cat 'corral-hook.pyz", 3, None]
+    "command", ["", "beep", "echo corral-hook.pyz", "not-corral-hook.py", "cat 'corral-hook.py", 3, None]
 )
 def test_other_commands_are_not_ours(command):
     assert not is_our_command(command)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.engine.catalogue import find_provider
 from corral.hooks import bundle
 from corral.hooks import install as installer
 from corral.hooks.command import base_interpreter, hook_command, program_path
@@ -21,7 +22,14 @@ from corral.hooks.installed import read_installation
 from corral.hooks.jsonc import parse
 from corral.hooks.status import read_status
 from corral.hooks.targets import events_for
+from corral.model.hook_target import HookTarget
 from tests.unit.hooks.configs import JSON, JSON_REFUSED, TOML, TOML_REFUSED
+
+
+def target_of(provider: str) -> HookTarget:
+    target = find_provider(provider).hook_target
+    assert target
+    return target
 
 
 @pytest.fixture
@@ -32,7 +40,7 @@ def make(tmp_path):
         home = tmp_path / "a home"
         home.mkdir(exist_ok=True)
         setting = Setting(
-            provider=provider,
+            target=target_of(provider),
             home=str(home),
             state_dir=str(tmp_path / "my state"),
             data_dir=str(tmp_path / "my data"),
@@ -171,8 +179,8 @@ def test_what_kimi_migrate_copied_into_kimi_code_becomes_its_own(make):
     ],
 )
 def test_the_heartbeat_is_asked_for_only_where_it_is_known(versions, heartbeat):
-    assert ("SessionHeartbeat" in events_for("kimi-code", versions)) is heartbeat
-    assert events_for("kimi-cli", ["9.9.9"]) == ("SessionStart", "SessionEnd")
+    assert ("SessionHeartbeat" in events_for(target_of("kimi-code"), versions)) is heartbeat
+    assert events_for(target_of("kimi-cli"), ["9.9.9"]) == ("SessionStart", "SessionEnd")
 
 
 def test_an_installation_says_since_when_and_whether_it_holds(make):
@@ -206,7 +214,7 @@ def test_a_missing_or_changed_program_is_noticed_and_mended(make):
     assert any("is missing" in problem for problem in read_status(setting).problems)
     install(setting)
     assert read_status(setting).problems == ()
-    program.write_bytes(b"PK garbage")
+    program.write_bytes(b"garbage")
     assert any("can't be read" in problem for problem in read_status(setting).problems)
     install(setting)
     assert bundle.find_problem(str(program)) is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from corral.providers import Capabilities, no_native_claims
 from corral.providers.kimi_cli import places, processes, programs, restore, sessions
+from corral.providers.kimi_cli.hooks import TARGET
 
 name = places.NAME
 capabilities = Capabilities(
@@ -19,6 +20,7 @@ capabilities = Capabilities(
     may_destroy_transcript=True,
 )
 
+hook_target = TARGET
 homes = places.homes
 list_sessions = sessions.list_sessions
 list_claims = no_native_claims

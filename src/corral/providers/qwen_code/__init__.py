@@ -5,6 +5,7 @@ from __future__ import annotations
 from corral.providers import Capabilities
 from corral.providers.qwen_code import claims, processes, programs, restore, sessions
 from corral.providers.qwen_code import homes as data_roots
+from corral.providers.qwen_code.hooks import TARGET
 
 name = data_roots.NAME
 capabilities = Capabilities(
@@ -20,6 +21,7 @@ capabilities = Capabilities(
     poison=processes.CHILD_VARIABLES,
 )
 
+hook_target = TARGET
 homes = data_roots.list_homes
 list_sessions = sessions.list_sessions
 list_claims = claims.list_claims

@@ -1,0 +1,129 @@
+"""Part of the hook program: kimi-cli as its hook sees it. Standard library only."""
+
+# pathlib, re, json and typing are too slow to import in a hook.
+
+from __future__ import annotations
+
+import os
+
+from corral.system.caller import has_terminal, is_older, read_proc, read_words
+from corral.system.reported import (
+    MAX_MODEL,
+    candidate_dirs,
+    first_existing_dir,
+    home_in_force,
+    is_directory,
+    model_in_payload,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from corral.system.caller import Caller
+    from corral.system.reported import Payload
+
+name = "kimi-cli"
+moves_on_start = True
+MAX_BUCKETS = 20_000
+_WORDS = (b"kimi", b"kimi-cli", b"kimi-legacy", b"kimi_cli")
+
+
+def recognise(caller: Caller, payload: Payload) -> bool | None:
+    # A process title is a courtesy of the CLI; without it the program behind the process has to do. Only
+    # kimi-code reports a client_type (2.1.0), and `kimi migrate` copies our hook to it (seen 2026-11).
+    if caller.comm == "Kimi Code":
+        return True
+    if payload.get("client_type") is not None or not (caller.comm.startswith("python") or caller.comm == "kimi"):
+        return False
+    return any(word.rpartition(b"/")[2] in _WORDS for word in read_words(caller))
+
+
+def find_home(caller: Caller) -> str:
+    return home_in_force(caller, "KIMI_SHARE_DIR", ".kimi")
+
+
+def find_scope(caller: Caller, payload: Payload, home: str) -> str | None:
+    """The bucket that has the session. An id can exist in two: that of this very directory goes first."""
+    root, session_id = os.path.join(home, "sessions"), payload["session_id"]
+    for candidate in candidate_dirs(caller, payload):
+        bucket = _bucket_of(candidate)
+        if is_directory(os.path.join(root, bucket, session_id)):
+            return bucket
+    try:
+        buckets = os.listdir(root)[:MAX_BUCKETS]
+    except OSError:
+        return None
+    matches = [bucket for bucket in buckets if is_directory(os.path.join(root, bucket, session_id))]
+    return matches[0] if len(matches) == 1 else None
+
+
+def find_work_dir(caller: Caller, payload: Payload, scope: str | None) -> str | None:
+    for candidate in candidate_dirs(caller, payload):
+        if scope == _bucket_of(candidate):
+            return candidate
+    return first_existing_dir(caller, payload, scope)
+
+
+def find_model(payload: Payload, home: str) -> tuple[str | None, str | None]:
+    model, source = model_in_payload(payload, home)
+    if model:
+        return model, source
+    if model := os.environ.get("KIMI_MODEL_NAME"):
+        return model[:MAX_MODEL], "KIMI_MODEL_NAME"
+    # kimi-cli 1.51.0 writes its model nowhere: the default at the start of the session is the best there is.
+    from corral.sidecar.files import FileBytes, read_regular
+
+    found = read_regular(os.path.realpath(os.path.join(home, "config.toml")), 1 << 20)
+    if not isinstance(found, FileBytes) or b"default_model" not in found.data:
+        return None, None
+    import tomllib
+
+    try:
+        model = tomllib.loads(found.data.decode("utf-8")).get("default_model")
+    except (ValueError, RecursionError):
+        return None, None
+    return (model[:MAX_MODEL], "config.toml") if isinstance(model, str) and model else (None, None)
+
+
+def find_version(caller: Caller) -> str | None:
+    """From the one `kimi_cli-*.dist-info` beside the extension modules that the process has loaded."""
+    marker = b"/site-packages/"
+    places: set[bytes] = set()
+    for line in read_proc(caller.pid, "maps").splitlines():
+        start = line.find(b"/")
+        end = line.find(marker, start)
+        if start >= 0 and end >= 0:
+            places.add(line[start : end + len(marker)])
+    versions = {version for place in places for version in _list_versions(caller, place)}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def serves_many(caller: Caller, home: str) -> bool:
+    # It overwrites its command line, but its TUI, the one mode that moves from session to session, needs a
+    # terminal. Without one it is a one-shot run, which has a single session anyway, or a server.
+    return not has_terminal(caller)
+
+
+def session_dir(home: str, scope: str, session_id: str) -> str | None:
+    return os.path.join(home, "sessions", scope, session_id)
+
+
+def _list_versions(caller: Caller, site_packages: bytes) -> list[str]:
+    try:
+        entries = os.listdir(site_packages)
+    except OSError:
+        return []
+    found: list[str] = []
+    for entry in entries:
+        text = os.fsdecode(entry)
+        version = text.removeprefix("kimi_cli-").removesuffix(".dist-info")
+        if text == f"kimi_cli-{version}.dist-info" and is_older(caller, site_packages + entry):
+            found.append(version)
+    return found
+
+
+def _bucket_of(work_dir: str) -> str:
+    try:
+        from _md5 import md5  # type: ignore  # hashlib loads OpenSSL: several milliseconds
+    except ImportError:
+        from hashlib import md5
+    return str(md5(os.fsencode(work_dir), usedforsecurity=False).hexdigest())  # type: ignore
