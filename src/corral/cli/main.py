@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib
 import os
 import sys
@@ -68,6 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run() -> None:
     """The console script."""
+    gc.disable()  # every command is short: collecting costs more than it would free
     try:
         code = main()
         sys.stdout.flush()

@@ -20,9 +20,8 @@ PRAGMA journal_mode = WAL;
 PRAGMA synchronous = OFF;
 CREATE TABLE IF NOT EXISTS about (version TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS records (
-    path TEXT PRIMARY KEY, provider TEXT NOT NULL, home TEXT NOT NULL,
-    fingerprint INTEGER NOT NULL, record BLOB NOT NULL) WITHOUT ROWID;
-CREATE INDEX IF NOT EXISTS records_by_home ON records (provider, home);
+    provider TEXT NOT NULL, home TEXT NOT NULL, directory TEXT NOT NULL, entries BLOB NOT NULL,
+    PRIMARY KEY (provider, home, directory));
 CREATE TABLE IF NOT EXISTS pins (
     path TEXT NOT NULL, pid INTEGER NOT NULL, written_at REAL NOT NULL,
     boot_id TEXT NOT NULL, pid_ns INTEGER NOT NULL, start_ticks INTEGER NOT NULL,
@@ -34,8 +33,11 @@ INSERT INTO about SELECT '{_SHAPE}' WHERE NOT EXISTS (SELECT 1 FROM about);
 """
 _TABLES = ("about", "records", "pins", "versions")
 
+_Entry = tuple[str, int, SessionRecord]
+"""A path, the fingerprint it had, and what was read there."""
+
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(SessionRecord).decode
+_decode = msgspec.msgpack.Decoder(list[_Entry]).decode
 
 
 class Cache:
@@ -82,27 +84,32 @@ class Cache:
 
     def known(self, provider: str, home: str) -> KnownRecords:
         """What is known of one home; hand it back to `keep` after the listing."""
+        entries: list[_Entry] = []
         if self._db is None:
-            return KnownRecords(provider, home, ())
+            return KnownRecords(provider, home, entries)
         try:
             rows = self._db.execute(
-                "SELECT path, fingerprint, record FROM records WHERE provider = ? AND home = ?",
-                (provider, home),
+                "SELECT entries FROM records WHERE provider = ? AND home = ?", (provider, home)
             ).fetchall()
-        except sqlite3.Error as error:
-            self.problem = str(error)
-            rows = []
-        return KnownRecords(provider, home, rows)
+            for (blob,) in rows:
+                entries += _decode(blob)
+        except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
+            self.problem = str(error) if isinstance(error, sqlite3.Error) else None
+        return KnownRecords(provider, home, entries)
 
     def keep(self, known: KnownRecords) -> None:
-        """Store what the listing read anew, forget what it no longer met."""
-        fresh, gone = known.changes()
-        if not fresh and not gone:
+        """Store what the listing read anew, forget what it no longer met: the directories concerned, whole."""
+        changed = known.changed_directories()
+        if not changed:
             return
 
         def store(db: sqlite3.Connection) -> None:
-            db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)", fresh)
-            db.executemany("DELETE FROM records WHERE path = ?", gone)
+            for directory, entries in changed.items():
+                where = (known.provider, known.home, directory)
+                if entries:
+                    db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (*where, _encode(entries)))
+                else:
+                    db.execute("DELETE FROM records WHERE provider = ? AND home = ? AND directory = ?", where)
 
         self._write(store)
 
@@ -176,30 +183,34 @@ class Cache:
 class KnownRecords:
     """The records of one home as an earlier survey read them, each valid only for an equal fingerprint."""
 
-    def __init__(self, provider: str, home: str, rows: Iterable[tuple[str, int, bytes]]) -> None:
-        self._provider = provider
-        self._home = home
-        self._rows = {path: (fingerprint, record) for path, fingerprint, record in rows}
+    def __init__(self, provider: str, home: str, entries: Iterable[_Entry]) -> None:
+        self.provider = provider
+        self.home = home
+        self._entries = {entry[0]: entry for entry in entries}
         self._met: set[str] = set()
-        self._fresh: list[tuple[str, int, SessionRecord]] = []
+        self._fresh: list[str] = []
 
     def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
-        row = self._rows.get(path)
+        entry = self._entries.get(path)
         # The hash of a tuple of integers is the same in every run.
-        if row is None or row[0] != hash(fingerprint):
-            return None
-        try:
-            record = _decode(row[1])
-        except (msgspec.DecodeError, msgspec.ValidationError):
+        if entry is None or entry[1] != hash(fingerprint):
             return None
         self._met.add(path)
-        return record
+        return entry[2]
 
     def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None:
         self._met.add(path)
-        self._fresh.append((path, hash(fingerprint), record))
+        self._fresh.append(path)
+        self._entries[path] = (path, hash(fingerprint), record)
 
-    def changes(self) -> tuple[list[tuple[str, str, str, int, bytes]], list[tuple[str]]]:
-        """Rows to store, and paths to forget."""
-        fresh = [(path, self._provider, self._home, mark, _encode(record)) for path, mark, record in self._fresh]
-        return fresh, [(path,) for path in self._rows if path not in self._met]
+    def changed_directories(self) -> dict[str, list[_Entry]]:
+        """What to store for each directory in which something is new or gone."""
+        gone = self._entries.keys() - self._met
+        changed = {os.path.dirname(path) for path in (*self._fresh, *gone)}
+        if not changed:
+            return {}
+        kept: dict[str, list[_Entry]] = {directory: [] for directory in changed}
+        for path, entry in self._entries.items():
+            if path in self._met and (directory := os.path.dirname(path)) in changed:
+                kept[directory].append(entry)
+        return kept

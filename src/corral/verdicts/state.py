@@ -10,6 +10,8 @@ from corral.model.process import ProcessIdentity
 from corral.model.record import SessionRecord, TurnState
 from corral.model.verdict import OUTRANKED, Activity, ClaimVerdict, Liveness, SessionVerdict, State
 
+_IDLE = "its last turn ended, and nothing serves it"
+
 
 def decide_state(
     record: SessionRecord | None,
@@ -86,6 +88,8 @@ def _unserved(
 
 def decide_resting(record: SessionRecord | None) -> tuple[State, str]:
     """The state of a session that nothing can be serving."""
+    if record is not None and record.durable and record.turn is TurnState.ENDED:
+        return State.IDLE, _IDLE  # nearly all of them, so it goes first
     if record is None:
         return State.EMPTY, "nothing of it is on disk"
     match record.turn:
@@ -99,7 +103,7 @@ def decide_resting(record: SessionRecord | None) -> tuple[State, str]:
         case TurnState.NONE | TurnState.ENDED | TurnState.UNREADABLE:
             if not record.durable:
                 return State.EMPTY, record.not_durable_reason or "its provider wrote nothing to resume"
-            return State.IDLE, "its last turn ended, and nothing serves it"
+            return State.IDLE, _IDLE
         case _:
             assert_never(record.turn)
 

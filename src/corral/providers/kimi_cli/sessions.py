@@ -13,12 +13,13 @@ from msgspec import Struct
 from corral.model.key import Home
 from corral.model.record import SessionRecord, Skipped
 from corral.providers import Known
-from corral.providers.kimi_cli.places import NAME, Bucket, list_buckets, opened
+from corral.providers.kimi_cli.places import NAME, Bucket, list_buckets
 from corral.providers.kimi_cli.registry import LOCAL, Registry, read_registry
 from corral.providers.kimi_cli.wire import Wire, read_wire
 from corral.sidecar.files import Unreadable, read_regular
 from corral.system.foreign_json import ForeignDecoder
 from corral.system.runtime_claims import read_hint
+from corral.system.stamps import FIELDS, Group, read_stamps
 from corral.system.text import one_line
 from corral.system.transcripts import HEAD_BUDGET, open_transcript
 
@@ -71,9 +72,14 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
             buckets.append(found)
     repeated = _find_repeated(buckets)
     settled_before = time.time_ns() - _SETTLED_NS
-    for bucket in buckets:
+    # Files but wire.jsonl are replaced whole, which the directory's time shows; wire.jsonl grows.
+    groups = [
+        Group(bucket.path, [name for one in bucket.directories for name in (one, f"{one}/wire.jsonl")])
+        for bucket in buckets
+    ]
+    for bucket, stamps in zip(buckets, read_stamps(groups), strict=True):
         setting = _find_setting(home.path, bucket.name, registry)
-        yield from _list_bucket(bucket, setting, repeated, settled_before, known)
+        yield from _list_bucket(bucket, stamps, setting, repeated, settled_before, known)
 
 
 def _find_repeated(buckets: list[Bucket]) -> frozenset[str]:
@@ -100,56 +106,46 @@ def _find_setting(home: str, bucket: str, registry: Registry) -> _Setting:
 
 
 def _list_bucket(
-    bucket: Bucket, setting: _Setting, repeated: frozenset[str], settled_before: int, known: Known
+    bucket: Bucket,
+    stamps: list[int],
+    setting: _Setting,
+    repeated: frozenset[str],
+    settled_before: int,
+    known: Known,
 ) -> Iterator[SessionRecord | Skipped]:
-    with opened(bucket) as fd:
-        if fd is None:
-            return
-        for session_id in bucket.directories:
-            path = f"{bucket.path}/{session_id}"
-            try:
-                directory = os.stat(session_id, dir_fd=fd, follow_symlinks=False)
-            except OSError:
-                continue  # it went while we looked: an empty session that was left
-            is_repeated = session_id in repeated
-            is_legacy = session_id in bucket.legacy
-            # Files but wire.jsonl are replaced whole, which the directory's time shows; wire.jsonl grows.
-            try:
-                wire = os.stat(f"{session_id}/wire.jsonl", dir_fd=fd, follow_symlinks=False)
-            except OSError:
-                wire = _stat_context(session_id, fd)
-            fingerprint = (
-                directory.st_mtime_ns,
-                directory.st_ino,
-                wire.st_mtime_ns if wire else 0,
-                wire.st_size if wire else -1,
-                wire.st_ino if wire else 0,
-                setting.seal,
-                is_repeated * 2 + is_legacy,
-            )
-            record = known.find(path, fingerprint)
-            if record is None:
-                record = _read_session(path, session_id, directory, setting, is_repeated, is_legacy)
-                newest = max(directory.st_mtime_ns, wire.st_mtime_ns if wire else 0)
-                if newest < settled_before:
-                    known.keep(path, fingerprint, record)
-            yield record
+    width = 2 * FIELDS
+    for position, session_id in enumerate(bucket.directories):
+        seen = stamps[position * width : (position + 1) * width]
+        if seen[0] < 0:
+            continue  # it went while we looked: an empty session that was left
+        path = f"{bucket.path}/{session_id}"
+        if seen[FIELDS] < 0:
+            seen += _stamp_context(path)
+        is_repeated, is_legacy = session_id in repeated, session_id in bucket.legacy
+        fingerprint = (*seen, setting.seal, is_repeated, is_legacy)
+        record = known.find(path, fingerprint)
+        if record is None:
+            record = _read_session(path, session_id, seen[0] / 1e9, setting, is_repeated, is_legacy)
+            if max(seen[0], seen[FIELDS]) < settled_before:
+                known.keep(path, fingerprint, record)
+        yield record
     for session_id in sorted(bucket.legacy.difference(bucket.directories)):
         yield _read_legacy(bucket, session_id, setting, session_id in repeated)
 
 
-def _stat_context(session_id: str, fd: int) -> os.stat_result | None:
+def _stamp_context(path: str) -> tuple[int, ...]:
     """For a session without event log: the first prompt grows this file before the log exists."""
     try:
-        return os.stat(f"{session_id}/context.jsonl", dir_fd=fd, follow_symlinks=False)
+        context = os.stat(f"{path}/context.jsonl", follow_symlinks=False)
     except OSError:
-        return None
+        return ()
+    return (context.st_mtime_ns, context.st_size, context.st_ino)
 
 
 def _read_session(
     path: str,
     session_id: str,
-    directory: os.stat_result,
+    directory_changed_at: float,
     setting: _Setting,
     is_repeated: bool,
     is_legacy: bool,
@@ -179,7 +175,7 @@ def _read_session(
         path=path,
         work_dir=setting.work_dir,
         title=_find_title(state, wire),
-        created_at=wire.created_at or directory.st_mtime,
+        created_at=wire.created_at or directory_changed_at,
         updated_at=wire.updated_at or _find_mtime(context_path),
         durable=context.durable,
         not_durable_reason=reason,

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 
 from msgspec import Struct
 
@@ -52,20 +51,6 @@ def list_buckets(home: str) -> Iterator[Bucket | Skipped]:
             yield _skip(entry.path, "not a bucket: its name does not begin with wd_")
         else:
             yield from _list_bucket(entry.name, entry.path)
-
-
-@contextmanager
-def opened(bucket: Bucket) -> Generator[int | None]:
-    """A descriptor of the bucket, so that each look inside it resolves one short path; None if it is gone."""
-    try:
-        fd = os.open(bucket.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    except OSError:
-        yield None
-        return
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _list_bucket(name: str, path: str) -> Iterator[Bucket | Skipped]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 
 from corral.model.key import Home
 from corral.model.record import SessionRecord, Skipped
 from corral.providers import Known
-from corral.providers.kimi_code.places import NAME, Bucket, list_buckets, opened
+from corral.providers.kimi_code.places import NAME, Bucket, list_buckets
 from corral.providers.kimi_code.state import State, read_state
 from corral.providers.kimi_code.wire import Wire, read_wire
 from corral.system.runtime_claims import read_hint
+from corral.system.stamps import FIELDS, Group, read_stamps
 from corral.system.text import one_line
 
 WIRE = "agents/main/wire.jsonl"
@@ -30,8 +30,12 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
             buckets.append(found)
     repeated = _find_repeated(buckets)
     settled_before = time.time_ns() - _SETTLED_NS
-    for bucket in buckets:
-        yield from _list_bucket(home.path, bucket, repeated, settled_before, known)
+    # kimi 2.1 replaces state.json whole, and so is runtime.json: both show in the directory's time (2026-11)
+    groups = [
+        Group(bucket.path, [name for one in bucket.sessions for name in (one, f"{one}/{WIRE}")]) for bucket in buckets
+    ]
+    for bucket, stamps in zip(buckets, read_stamps(groups), strict=True):
+        yield from _list_bucket(home.path, bucket, stamps, repeated, settled_before, known)
 
 
 def _find_repeated(buckets: list[Bucket]) -> frozenset[str]:
@@ -44,35 +48,22 @@ def _find_repeated(buckets: list[Bucket]) -> frozenset[str]:
 
 
 def _list_bucket(
-    home: str, bucket: Bucket, repeated: frozenset[str], settled_before: int, known: Known
+    home: str, bucket: Bucket, stamps: list[int], repeated: frozenset[str], settled_before: int, known: Known
 ) -> Iterator[SessionRecord]:
-    with opened(bucket) as fd:
-        if fd is None:
-            return
-        for session_id in bucket.sessions:
-            path = f"{bucket.path}/{session_id}"
-            is_repeated = session_id in repeated
-            # kimi 2.1 replaces state.json whole, and so is runtime.json: both show in the directory's time (2026-11)
-            directory = _stat(session_id, fd)
-            wire = _stat(f"{session_id}/{WIRE}", fd)
-            fingerprint = (
-                *((directory.st_mtime_ns, directory.st_ino) if directory else (0, 0)),
-                *((wire.st_mtime_ns, wire.st_size, wire.st_ino) if wire else (0, -1, 0)),
-                int(is_repeated),
-            )
-            record = known.find(path, fingerprint)
-            if record is None:
-                record = _read_session(home, bucket.name, path, session_id, is_repeated)
-                if max(fingerprint[0], fingerprint[2]) < settled_before:
-                    known.keep(path, fingerprint, record)
-            yield record
-
-
-def _stat(path: str, fd: int) -> os.stat_result | None:
-    try:
-        return os.stat(path, dir_fd=fd, follow_symlinks=False)
-    except OSError:
-        return None
+    width = 2 * FIELDS
+    for position, session_id in enumerate(bucket.sessions):
+        seen = stamps[position * width : (position + 1) * width]
+        if seen[0] < 0:
+            continue  # it went while we looked
+        path = f"{bucket.path}/{session_id}"
+        is_repeated = session_id in repeated
+        fingerprint = (*seen, is_repeated)
+        record = known.find(path, fingerprint)
+        if record is None:
+            record = _read_session(home, bucket.name, path, session_id, is_repeated)
+            if max(seen[0], seen[FIELDS]) < settled_before:
+                known.keep(path, fingerprint, record)
+        yield record
 
 
 def _read_session(home: str, bucket: str, path: str, session_id: str, is_repeated: bool) -> SessionRecord:

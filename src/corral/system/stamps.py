@@ -1,0 +1,88 @@
+"""Looking at thousands of files: their times, sizes and inodes, by two processes where that pays.
+
+A look costs microseconds in the kernel and cannot be batched; at 20,000 sessions it is most of what a listing
+takes. A forked child looks at half of them and leaves what it saw in shared memory.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+_WORTH_FORKING = 8_000
+FIELDS = 4
+"""Numbers for each name: mtime in ns, size in bytes, inode, and 1 for a directory. All -1: nothing is there."""
+_SIZE = 8 * FIELDS
+_NOTHING = (-1,) * FIELDS
+
+
+class Group(NamedTuple):
+    """Names to look at, relative to one directory. Links are not followed."""
+
+    directory: str
+    names: Sequence[str]
+
+
+def read_stamps(groups: Sequence[Group]) -> list[list[int]]:
+    """For every group the numbers of its names, one name's after the other's."""
+    total = sum(len(group.names) for group in groups)
+    if total < _WORTH_FORKING or not _may_fork():
+        return [_unpack(_look(group)) for group in groups]
+    return _read_in_two(groups, total)
+
+
+def _may_fork() -> bool:
+    """Only a process without threads can be forked safely."""
+    threading = sys.modules.get("threading")
+    return hasattr(os, "fork") and (os.cpu_count() or 1) > 1 and (threading is None or threading.active_count() == 1)
+
+
+def _read_in_two(groups: Sequence[Group], total: int) -> list[list[int]]:
+    import mmap
+
+    split, seen = 0, 0
+    while seen < total // 2:
+        seen += len(groups[split].names)
+        split += 1
+    shared = mmap.mmap(-1, (total - seen) * _SIZE or 1)
+    child = os.fork()
+    if child == 0:
+        try:
+            for group in groups[split:]:
+                shared.write(_look(group))
+            os._exit(0)
+        finally:
+            os._exit(1)
+    mine = [_unpack(_look(group)) for group in groups[:split]]
+    _, status = os.waitpid(child, 0)
+    if status != 0:
+        return mine + [_unpack(_look(group)) for group in groups[split:]]
+    with shared:
+        return mine + [_unpack(shared.read(len(group.names) * _SIZE)) for group in groups[split:]]
+
+
+def _look(group: Group) -> bytes:
+    from array import array
+
+    found = array("q")
+    try:
+        fd = os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return array("q", _NOTHING * len(group.names)).tobytes()
+    look, is_directory = os.stat, stat.S_ISDIR
+    for name in group.names:
+        try:
+            seen = look(name, dir_fd=fd, follow_symlinks=False)
+        except (OSError, ValueError):
+            found.extend(_NOTHING)
+        else:
+            found.extend((seen.st_mtime_ns, seen.st_size, seen.st_ino, is_directory(seen.st_mode)))
+    os.close(fd)
+    return found.tobytes()
+
+
+def _unpack(packed: bytes) -> list[int]:
+    return memoryview(packed).cast("q").tolist() if packed else []
