@@ -87,6 +87,15 @@ class Corral:
             timeout,
         )
 
+    def wait_resting(self, expected: dict[str, str], timeout: float = 5) -> None:
+        """Not live as soon as the process is dead; settled once its launchers have gone too."""
+        assert self.live() == {}
+        self.wait(
+            lambda survey: {row["session_id"]: row["state"] for row in survey["sessions"]} == expected,
+            f"should be {expected}",
+            timeout,
+        )
+
 
 def tree(root: Path, leave_out: Sequence[str] = ()) -> dict[str, bytes | str]:
     """Every file and link below a directory with its content, to compare before and after."""

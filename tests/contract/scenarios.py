@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from tests.contract.corral_cli import COMMAND, Corral, tree
 from tests.contract.driver import Driver, Tui, Unsupported
 from tests.contract.model_server import ModelServer
-from tests.contract.processes import is_running, read_proc
+from tests.contract.processes import Proc, is_running, read_proc
 from tests.contract.terminal import Terminal
 
 
@@ -170,7 +171,7 @@ class SessionContract:
             agent.prompt("hello hazel")
             session_id = find_session(driver, "hello hazel")
             self.kill(agent, signal.SIGKILL)
-            assert corral.states() == {session_id: "idle"}
+            corral.wait_resting({session_id: "idle"})
 
     def test_killed_in_a_turn_is_orphaned(self, driver: Driver, corral: Corral) -> None:
         with driver.start() as agent:
@@ -178,7 +179,10 @@ class SessionContract:
             agent.prompt("hello iris")
             agent.prompt_no_wait("SLOW60 never finished")
             session_id = find_session(driver, "hello iris")
+            # The CLI may ask the model before it has written the turn down: what is not on disk can't be orphaned.
+            corral.wait(lambda survey: survey["sessions"][0]["activity"] == "busy", "busy")
             self.kill(agent, signal.SIGKILL)
+            corral.wait_resting({session_id: "orphaned"})
         row = corral.rows()[session_id]
         assert row["state"] == "orphaned"
         assert "SLOW60 never finished" in row["unfinished"]
@@ -190,7 +194,7 @@ class SessionContract:
             agent.prompt("hello juniper")
             session_id = find_session(driver, "hello juniper")
             self.kill(agent, signal.SIGTERM)
-            assert corral.states() == {session_id: "idle"}
+            corral.wait_resting({session_id: "idle"})
 
     def test_a_closed_terminal_is_not_live_as_soon_as_it_is_dead(self, driver: Driver, corral: Corral) -> None:
         with driver.start() as agent:
@@ -200,8 +204,8 @@ class SessionContract:
             serving = read_proc(agent.serving_pid())
             agent.terminal.close()
             assert serving is not None
-            wait_dead(agent, serving.pid)
-            assert corral.states() == {session_id: "idle"}
+            wait_dead(serving)
+            corral.wait_resting({session_id: "idle"})
 
     # --- more than one process
 
@@ -388,9 +392,10 @@ class SessionContract:
 
     def kill(self, agent: Tui, number: signal.Signals) -> None:
         """Sends a signal to the process that serves, and waits until it is dead."""
-        pid = agent.serving_pid()
-        os.kill(pid, number)
-        wait_dead(agent, pid)
+        serving = read_proc(agent.serving_pid())
+        assert serving is not None
+        os.kill(serving.pid, number)
+        wait_dead(serving)
 
 
 class PrintRun:
@@ -424,11 +429,11 @@ def was_refused(terminal: Terminal, timeout: float = 60) -> bool:
     return "is not resumed" in shown
 
 
-def wait_dead(agent: Tui, pid: int) -> None:
-    from tests.contract.processes import Proc
-
-    proc = read_proc(pid)
-    agent.wait_until(lambda: not isinstance(proc, Proc) or not is_running(proc), f"the end of pid {pid}", 20)
+def wait_dead(proc: Proc, timeout: float = 30) -> None:
+    deadline = time.monotonic() + timeout
+    while is_running(proc):
+        assert time.monotonic() < deadline, f"pid {proc.pid} still runs"
+        time.sleep(0.01)
 
 
 def count_live(survey: Any) -> int:
