@@ -16,7 +16,7 @@ HEAVY = {
     "tomlkit",
     "subprocess",
     "inspect",
-    "platform",
+    "pathlib",
     "ssl",
 }
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from msgspec import Struct
 
 from corral.engine.catalogue import all_providers
-from corral.hooks.installed import Installation, read_installation
 from corral.hooks.journal import read_journals
 from corral.model.claim import BadClaim, Claim
 from corral.model.journal import Journal
@@ -33,7 +32,6 @@ class HomeFacts(Struct, frozen=True, kw_only=True):
     records: Sequence[SessionRecord]
     claims: Sequence[Claim]
     bad_claims: Sequence[BadClaim]
-    installation: Installation | None
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -82,7 +80,7 @@ def gather(
 
     Unless `thorough`, evidence of processes that are plainly gone is left out: it changes no state.
     """
-    reader = _Reader(state_dir, cache, _gone_test(table, host, thorough=thorough))
+    reader = _Reader(cache, _gone_test(table, host, thorough=thorough))
     homes: list[HomeFacts] = []
     journals: list[Journal] = []
     recognised: list[Recognised] = []
@@ -111,8 +109,7 @@ def gather(
 class _Reader:
     """Reads homes one after another, and keeps what could not be read."""
 
-    def __init__(self, state_dir: str, cache: Cache, is_gone: Callable[[SidecarHint], bool]) -> None:
-        self._state_dir = state_dir
+    def __init__(self, cache: Cache, is_gone: Callable[[SidecarHint], bool]) -> None:
         self._cache = cache
         self._is_gone = is_gone
         self.skipped: list[Skipped] = []
@@ -148,7 +145,6 @@ class _Reader:
             records=records,
             claims=[claim for claim in found if isinstance(claim, Claim)],
             bad_claims=[claim for claim in found if isinstance(claim, BadClaim)],
-            installation=read_installation(self._state_dir, provider.name, home.path),
         )
 
 

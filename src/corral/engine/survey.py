@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
@@ -29,6 +30,9 @@ from corral.verdicts.attribution import Attribution, HookCover, attribute
 from corral.verdicts.journal import claims_of
 from corral.verdicts.liveness import decide_liveness, decide_superseded
 from corral.verdicts.state import decide_resting, decide_state
+
+if TYPE_CHECKING:
+    from corral.hooks.installed import Installation
 
 _PENDING_SECONDS = 120.0
 
@@ -62,7 +66,12 @@ def take_survey(
     facts = gather(env, places.state_dir(), cache, table, host, providers, thorough=selection.is_narrow)
     launches = Launches(places.state_dir()).read_all()
     judged = _judge_claims(facts, host, cache, _launch_claims(launches, host.now))
-    attribution = attribute(facts.recognised, _accounted(facts, judged), _hook_cover(facts))
+    accounted = _accounted(facts, judged)
+    attribution = attribute(facts.recognised, accounted, {})
+    installations: list[Installation] = []
+    if attribution.unattributed:
+        installations = _read_installations(facts)
+        attribution = attribute(facts.recognised, accounted, _hook_cover(installations))
     counts: Counter[State] = Counter()
     entries = list(_entries(facts, judged, attribution, selection, counts))
     answerer = Answerer(env=env, table=table, launches=launches, anyway=anyway)
@@ -76,8 +85,8 @@ def take_survey(
         taken_at=host.now,
         sessions=tuple(session for session in sessions if selection.admits(session)),
         counts=dict(counts),
-        unattributed=_listed(attribution.unattributed, facts, advise=True),
-        no_session_yet=_listed(attribution.no_session_yet, facts, advise=False),
+        unattributed=_listed(attribution.unattributed, installations, advise=True),
+        no_session_yet=_listed(attribution.no_session_yet, installations, advise=False),
         homes=tuple(home.home for home in facts.homes),
         degraded=(*facts.degraded, *_own_problems(config.problem, config.path, cache.problem)),
         skipped=tuple(facts.skipped),
@@ -138,14 +147,20 @@ def _accounted(facts: Facts, judged: Sequence[ClaimVerdict]) -> set[ProcessIdent
     return named | {journal.identity for journal in facts.journals}
 
 
-def _hook_cover(facts: Facts) -> dict[tuple[str, str], HookCover]:
+def _read_installations(facts: Facts) -> list[Installation]:
+    """Our hooks in every home; asked for only when some process is not accounted for."""
+    from corral.hooks.installed import read_installation
+
+    found = (read_installation(places.state_dir(), home.provider.name, home.home.path) for home in facts.homes)
+    return [installation for installation in found if installation is not None]
+
+
+def _hook_cover(installations: Sequence[Installation]) -> dict[tuple[str, str], HookCover]:
     """Where our hooks are in a config that has not changed since: every later process has read them."""
     cover: dict[tuple[str, str], HookCover] = {}
-    for home in facts.homes:
-        found = home.installation
-        if found is not None and found.present and not found.problems and found.config_ctime is not None:
-            since = max(found.installed_at, found.config_ctime)
-            cover[home.provider.name, home.home.path] = HookCover(since=since)
+    for found in installations:
+        if found.present and not found.problems and found.config_ctime is not None:
+            cover[found.provider, found.home] = HookCover(since=max(found.installed_at, found.config_ctime))
     return cover
 
 
@@ -246,18 +261,16 @@ def _decide_id(
         yield key, None, decide_state(None, held)
 
 
-def _listed(processes: Sequence[Recognised], facts: Facts, *, advise: bool) -> tuple[AgentProcess, ...]:
-    by_name = {home.provider.name: home.provider for home in facts.homes}
+def _listed(
+    processes: Sequence[Recognised], installations: Sequence[Installation], *, advise: bool
+) -> tuple[AgentProcess, ...]:
     listed: list[AgentProcess] = []
     for process in processes:
-        provider = by_name.get(process.provider)
         advice = f"corral hooks install {process.provider}"
-        installed = any(
-            home.installation is not None and home.installation.present and process.home in (None, home.home.path)
-            for home in facts.homes
-            if home.provider is provider
-        )
-        if installed:
+        if any(
+            found.present and found.provider == process.provider and process.home in (None, found.home)
+            for found in installations
+        ):
             advice = f"restart pid {process.identity.pid}: it started before the hooks were installed"
         listed.append(
             AgentProcess(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -37,6 +36,8 @@ class ForeignDecoder(Generic[T]):
         # A torn line is the common failure, and its last byte tells; the slow way is kept for small odd ones.
         if len(data) > _LARGEST_RETRY or not data.rstrip().endswith(b"}"):
             return None
+        import json
+
         try:
             value: Any = json.loads(data)
             return msgspec.convert(value, self._shape)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from hashlib import md5
 
 from msgspec import Struct
 
+from corral.providers.kimi_cli.reporter import bucket_of
 from corral.sidecar.files import Unreadable, read_regular
 from corral.system.foreign_json import ForeignDecoder
 
@@ -26,7 +26,7 @@ class WorkDir(Struct, frozen=True):
     @property
     def bucket(self) -> str:
         # kimi 1.51: not salted, no normalisation beyond what is in the file (2026-11)
-        digest = md5(self.path.encode(), usedforsecurity=False).hexdigest()
+        digest = bucket_of(self.path)
         return digest if self.kaos == LOCAL else f"{self.kaos}_{digest}"
 
 

@@ -45,7 +45,7 @@ def find_scope(caller: Caller, payload: Payload, home: str) -> str | None:
     """The bucket that has the session. An id can exist in two: that of this very directory goes first."""
     root, session_id = os.path.join(home, "sessions"), payload["session_id"]
     for candidate in candidate_dirs(caller, payload):
-        bucket = _bucket_of(candidate)
+        bucket = bucket_of(candidate)
         if is_directory(os.path.join(root, bucket, session_id)):
             return bucket
     try:
@@ -58,7 +58,7 @@ def find_scope(caller: Caller, payload: Payload, home: str) -> str | None:
 
 def find_work_dir(caller: Caller, payload: Payload, scope: str | None) -> str | None:
     for candidate in candidate_dirs(caller, payload):
-        if scope == _bucket_of(candidate):
+        if scope == bucket_of(candidate):
             return candidate
     return first_existing_dir(caller, payload, scope)
 
@@ -121,7 +121,7 @@ def _list_versions(caller: Caller, site_packages: bytes) -> list[str]:
     return found
 
 
-def _bucket_of(work_dir: str) -> str:
+def bucket_of(work_dir: str) -> str:
     try:
         from _md5 import md5  # type: ignore  # hashlib loads OpenSSL: several milliseconds
     except ImportError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 import msgspec
@@ -62,6 +61,8 @@ def _find_update(path: str, installed: Installed, env: Environment) -> str | Non
 
     qwen 0.24.4 can update itself beneath its home and leaves the installed package as it is (read, 2026-11).
     """
+    import hashlib
+
     entry = os.path.realpath(path)
     home, _ = find_home(env.variables, env.home_dir)
     place = os.path.join(home, "updates", "npm", hashlib.sha256(os.fsencode(entry)).hexdigest()[:16])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -241,6 +240,8 @@ def _links(data: bytes) -> Iterator[_Link]:
         return
     # Two writers can leave `{…}{…}` on one line; Qwen reads both.
     text = data.decode("utf-8", "replace")
+    import json
+
     decoder = json.JSONDecoder()
     position = 0
     while (position := text.find("{", position)) >= 0:
