@@ -9,7 +9,8 @@ from corral import sidecar
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.errors import CorralError, NotFound
-from corral.sidecar import Refusal, RuntimeRecord, Verdict
+from corral.sidecar import Refusal, Verdict
+from corral.sidecar.record import fields_of
 
 _DESCRIPTION = """\
 Write, read, check and clear runtime.json: the file in a session's directory that says which process serves
@@ -138,7 +139,7 @@ def _run_write(args: argparse.Namespace) -> int:
     if isinstance(result, Refusal):
         raise _refused(result)
     if args.json:
-        print_json(_fields(result))
+        print_json(fields_of(result))
     return 0
 
 
@@ -146,11 +147,12 @@ def _run_read(args: argparse.Namespace) -> int:
     record = sidecar.read(args.path)
     if isinstance(record, Refusal):
         raise _refused(record)
-    fields = _fields(record)
+    fields = fields_of(record)
     if args.json:
         print_json(fields)
     else:
-        print_lines([f"{name:<12} {_one_line(str(value))}" for name, value in fields.items() if value is not None])
+        width = max(map(len, fields))
+        print_lines([f"{name:<{width}} {_one_line(str(value))}" for name, value in fields.items()])
     return 0
 
 
@@ -189,10 +191,6 @@ def _run_clear(args: argparse.Namespace) -> int:
 def _refused(refusal: Refusal) -> CorralError:
     message = f"{_one_line(refusal.reason)} [{refusal.code}]"
     return NotFound(message) if refusal.code == "io:ENOENT" else CorralError(message)
-
-
-def _fields(record: RuntimeRecord) -> dict[str, object]:
-    return {"schema_version": 1, **record._asdict()}
 
 
 def _one_line(text: str) -> str:

@@ -73,7 +73,13 @@ def is_valid_cli(name: str) -> bool:
 
 
 def encode(record: RuntimeRecord) -> bytes:
-    """The bytes of runtime.json. Fields that are None are left out."""
+    """The bytes of runtime.json."""
+    lines = [f"  {_to_json(name)}: {_to_json(value)}" for name, value in fields_of(record).items()]
+    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
+
+
+def fields_of(record: RuntimeRecord) -> dict[str, object]:
+    """The fields of runtime.json, by the names and in the order of the file. Those that are None are left out."""
     fields: dict[str, object] = {
         "schema_version": SCHEMA_VERSION,
         "pid": record.pid,
@@ -91,8 +97,7 @@ def encode(record: RuntimeRecord) -> bytes:
         "pid_ns": record.pid_ns,
     }
     fields.update({name: value for name, value in additions.items() if value is not None})
-    lines = [f"  {_to_json(name)}: {_to_json(value)}" for name, value in fields.items()]
-    return ("{\n" + ",\n".join(lines) + "\n}\n").encode("utf-8", "surrogatepass")
+    return fields
 
 
 def parse(data: bytes) -> RuntimeRecord | Refusal:

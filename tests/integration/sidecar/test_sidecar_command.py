@@ -46,7 +46,7 @@ def test_the_caller_is_the_process_that_serves(run: Run, tmp_path: Path):
     record = sidecar.read(tmp_path / "runtime.json")
     assert isinstance(record, RuntimeRecord)
     assert record.identity == sidecar.own_identity() and (record.cli, record.version) == ("my_cli", "1.2")
-    assert json.loads(done.stdout) == {"schema_version": 1, **record._asdict()}
+    assert json.loads(done.stdout) == json.loads((tmp_path / "runtime.json").read_text())
 
 
 def test_the_life_of_a_file_for_another_process(run: Run, tmp_path: Path):
@@ -55,8 +55,10 @@ def test_the_life_of_a_file_for_another_process(run: Run, tmp_path: Path):
     try:
         assert write(run, tmp_path, "--pid", agent.pid).returncode == 0
         done = run("read", path)
-        assert done.returncode == 0 and f"pid          {agent.pid}" in done.stdout
-        assert json.loads(run("read", path, "--json").stdout)["pid"] == agent.pid
+        assert done.returncode == 0 and f"\npid            {agent.pid}\n" in done.stdout
+        shown = json.loads(run("read", path, "--json").stdout)
+        assert shown == json.loads(path.read_text())
+        assert (shown["pid"], shown["my_cli_version"]) == (agent.pid, "1.2")
         done = run("check", path)
         assert done.returncode == 0 and done.stdout.startswith("live")
         held = write(run, tmp_path)
