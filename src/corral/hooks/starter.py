@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 
 # What importlib.machinery offers, without the millisecond that it takes.
@@ -14,6 +15,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import ModuleType
     from typing import Any
+
+
+gc.disable()  # we are gone before it would pay
 
 
 class Modules:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import signal
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.hooks.command import hook_command
+from corral.hooks.command import hook_command, program_path
 from corral.hooks.journal import read_journals
 from corral.model.journal import Journal, JournalEventKind
 from corral.model.record import Skipped
@@ -211,6 +212,22 @@ def test_a_hook_that_kimi_migrate_copied_counts_for_kimi_code(world):
     cli.start("a")
     assert cli.current == ["a"]
     assert read_journals(str(world.state), "kimi-cli") == []
+
+
+def test_a_hook_of_kimi_cli_in_a_kimi_code_without_a_title_counts_for_kimi_code(world):
+    cli = world.run("kimi-code", argument="kimi-cli", comm="node")
+    cli.start("a")
+    assert (cli.current, cli.files()) == (["a"], {"a": cli.pid})
+    assert read_journals(str(world.state), "kimi-cli") == []
+
+
+def test_a_python_that_the_program_was_not_compiled_for_runs_its_sources(world):
+    program = Path(program_path(str(world.data)))
+    magic = importlib.util.MAGIC_NUMBER.hex().encode()
+    program.write_bytes(program.read_bytes().replace(b"\n# " + magic, b"\n# 00000000"))
+    cli = world.run("kimi-cli")
+    cli.start("a")
+    assert (cli.current, cli.files()) == (["a"], {"a": cli.pid})
 
 
 @pytest.mark.parametrize("comm", ["bash", "vim", "python3.11"])
