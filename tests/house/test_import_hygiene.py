@@ -16,7 +16,6 @@ HEAVY = {
     "tomlkit",
     "subprocess",
     "inspect",
-    "pathlib",
     "ssl",
 }
 

@@ -226,7 +226,7 @@ class TestOddShapes:
         (bucket / "old.jsonl").write_bytes(SYSTEM_LINE + USER_LINE)
         record = sessions(tree)["old"]
         assert (record.durable, record.work_dir, record.turn) == (True, WORK_DIR, TurnState.NONE)
-        assert kimi_cli.transcript(record) == str(bucket / "old.jsonl")
+        assert kimi_cli.transcript_path(record) == str(bucket / "old.jsonl")
         assert kimi_cli.read_guard(record) is None
 
     def test_a_legacy_file_beside_a_directory(self, tree: Path, bucket: Path) -> None:
@@ -234,12 +234,12 @@ class TestOddShapes:
         (bucket / "old").mkdir()
         record = sessions(tree)["old"]
         assert record.durable
-        assert kimi_cli.transcript(record) == str(bucket / "old.jsonl")
+        assert kimi_cli.transcript_path(record) == str(bucket / "old.jsonl")
         make = bucket / "old" / "context.jsonl"
         make.write_bytes(SYSTEM_LINE)
         record = sessions(tree)["old"]
         assert not record.durable
-        assert kimi_cli.transcript(record) == str(make)
+        assert kimi_cli.transcript_path(record) == str(make)
 
     def test_strays_are_told_and_are_no_sessions(self, tree: Path, bucket: Path) -> None:
         make_session(tree / "sessions", "x-traversal")

@@ -353,7 +353,7 @@ class TestRestore:
         assert (plan.argv, plan.cwd) == (("/opt/bin/kimi", "-r", NORMAL), WORK_DIR)
         assert plan.env == {"KIMI_CODE_HOME": str(tree)}
         assert kimi_code.plan_resume(record, program, home_at(tree, is_default=True)).env == {}
-        assert Path(kimi_code.transcript(record)).is_file()
+        assert Path(kimi_code.transcript_path(record)).is_file()
 
     def test_another_directory_than_the_recorded_one_is_refused(self, tree: Path) -> None:
         record = msgspec.structs.replace(sessions(tree)[NORMAL], work_dir="/mnt/real/app")

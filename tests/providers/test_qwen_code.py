@@ -241,7 +241,7 @@ def test_an_empty_file_is_not_durable(place: Place) -> None:
 def test_a_session_that_was_never_prompted_is_listed_as_not_durable(place: Place) -> None:
     found = place.records()[UNSPOKEN]
     assert (found.durable, found.turn, found.work_dir) == (False, TurnState.NONE, "/home/dev/projects/app")
-    assert not os.path.exists(qwen_code.transcript(found))
+    assert not os.path.exists(qwen_code.transcript_path(found))
 
 
 def test_nothing_but_garbage_is_not_durable(place: Place) -> None:

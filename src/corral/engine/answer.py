@@ -10,11 +10,11 @@ from corral.model.key import Home, SessionKey
 from corral.model.record import SessionRecord
 from corral.model.restore import Program, RestorePlan, ResumeFacts
 from corral.model.session import Session
-from corral.model.verdict import Liveness, SessionVerdict
+from corral.model.verdict import Liveness, SessionVerdict, State
 from corral.providers import Environment, Provider
 from corral.store.launches import Launch
 from corral.system.processes import ProcessTable
-from corral.verdicts.restore_plan import plan_restore
+from corral.verdicts.served import decide_served
 
 
 class Answerer:
@@ -67,11 +67,15 @@ class Answerer:
         provider: Provider,
         home: Home,
     ) -> RestorePlan:
+        if verdict.state in (State.LIVE, State.PENDING, State.ELSEWHERE):
+            return decide_served(verdict, terminal=self._terminal(verdict))
+        from corral.verdicts.restore_plan import plan_restore
+
         program = self._program(provider)
         facts = ResumeFacts(
             home_exists=self._is_dir(home.path),
             work_dir_exists=record is not None and record.work_dir is not None and self._is_dir(record.work_dir),
-            transcript_exists=record is not None and os.path.exists(provider.transcript(record)),
+            transcript_exists=record is not None and os.path.exists(provider.transcript_path(record)),
             program=program,
             guard=provider.read_guard(record) if record is not None else None,
         )
@@ -83,7 +87,6 @@ class Answerer:
             facts,
             provider.plan_resume(record, program, home) if ready and record and program else None,
             title=provider.capabilities.title,
-            terminal=self._terminal(verdict),
             anyway=self._anyway,
         )
 

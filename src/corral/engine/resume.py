@@ -129,7 +129,7 @@ def _record_launch(session: Session, plan: Resume, provider: Provider, launches:
         raise CorralError("this platform does not say which process this is, so the start could not be verified")
     try:
         copies = (
-            (launches.keep_copy(session.key, provider.transcript(session.record)),)
+            (launches.keep_copy(session.key, provider.transcript_path(session.record)),)
             if provider.capabilities.may_destroy_transcript
             else ()
         )

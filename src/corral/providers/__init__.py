@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -66,6 +67,25 @@ class Known(Protocol):
     def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None: ...
 
 
+def lazy_parts(package: str, **parts: str) -> Callable[[str], object]:
+    """A package's `__getattr__`: each name with the file that has it, imported when it is first asked for.
+
+    A listing needs only some parts of a few providers, and importing is most of what it costs.
+    """
+
+    def find_part(name: str) -> object:
+        if name not in parts:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        import importlib
+
+        file, _, attribute = parts[name].partition(":")
+        found = getattr(importlib.import_module(f"{package}.{file}"), attribute or name)
+        setattr(sys.modules[package], name, found)
+        return found
+
+    return find_part
+
+
 def no_native_claims(home: Home) -> Iterator[Claim | BadClaim]:
     """For a CLI that publishes nothing of its processes: only runtime.json and our journal name them."""
     return iter(())
@@ -88,6 +108,6 @@ class Provider(Protocol):
     def list_claims(self, home: Home) -> Iterator[Claim | BadClaim]: ...
     def recognise(self, process: Process, table: ProcessTable) -> Recognised | None: ...
     def find_program(self, env: Environment) -> Program | None: ...
-    def transcript(self, record: SessionRecord) -> str: ...
+    def transcript_path(self, record: SessionRecord) -> str: ...
     def read_guard(self, record: SessionRecord) -> Refused | None: ...
     def plan_resume(self, record: SessionRecord, program: Program, home: Home) -> Resume: ...

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from corral.model.key import is_valid_id
 from corral.model.record import SessionRecord
-from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, ResumeFacts, Wait
+from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, ResumeFacts
 from corral.model.verdict import Liveness, SessionVerdict, State
+from corral.verdicts.served import decide_served
 
 
 def plan_restore(
@@ -16,7 +17,6 @@ def plan_restore(
     resume: Resume | None,
     *,
     title: str,
-    terminal: str | None = None,
     anyway: bool = False,
 ) -> RestorePlan:
     """`resume` is what the provider would start, None when it has no proven way or no program is found.
@@ -25,12 +25,8 @@ def plan_restore(
     """
     if not is_valid_id(session_id):
         return _refuse(Refusal.IDENTITY_INVALID, "its id is not one that a provider gives")
-    if verdict.state is State.LIVE:
-        return Attach(pid=verdict.processes[-1].pid, terminal=terminal)
-    if verdict.state is State.PENDING:
-        return Wait(pid=verdict.processes[-1].pid)
-    if verdict.state is State.ELSEWHERE:
-        return _refuse(Refusal.CLAIMED_ELSEWHERE, verdict.reason)
+    if verdict.state in (State.LIVE, State.PENDING, State.ELSEWHERE):
+        return decide_served(verdict)
     if not anyway and (doubt := _maybe_open(verdict)):
         return doubt
     if not facts.home_exists:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from corral.providers import Capabilities, no_native_claims
-from corral.providers.kimi_cli import places, processes, programs, restore, sessions
-from corral.providers.kimi_cli.hooks import TARGET
+from corral.providers import Capabilities, lazy_parts, no_native_claims
+from corral.providers.kimi_cli import places
 
 name = places.NAME
 capabilities = Capabilities(
@@ -20,12 +19,15 @@ capabilities = Capabilities(
     may_destroy_transcript=True,
 )
 
-hook_target = TARGET
-homes = places.homes
-list_sessions = sessions.list_sessions
 list_claims = no_native_claims
-recognise = processes.recognise
-find_program = programs.find_program
-transcript = restore.transcript
-read_guard = restore.read_guard
-plan_resume = restore.plan_resume
+__getattr__ = lazy_parts(
+    __name__,
+    homes="places",
+    list_sessions="sessions",
+    recognise="processes",
+    find_program="programs",
+    transcript_path="restore",
+    read_guard="restore",
+    plan_resume="restore",
+    hook_target="hooks:TARGET",
+)

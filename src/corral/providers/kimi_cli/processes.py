@@ -7,7 +7,6 @@ import os
 from corral.model.process import ProcessMode, Recognised
 from corral.providers.kimi_cli.places import HOME_VARIABLE, NAME
 from corral.system.processes import Process, ProcessTable
-from corral.system.programs import find_python_distribution
 
 # kimi 1.51, as the kernel cuts them to 15 bytes: the program itself, and the worker of its web page that
 # serves one session. `kimi-code-bg-wo`, which runs one background command, serves none (2026-11).
@@ -129,6 +128,8 @@ def _find_version(process: Process) -> str | None:
     for path in process.mapped_files():
         before, found, _ = path.partition("/site-packages/")
         if found:
+            from corral.system.programs import find_python_distribution
+
             installed = find_python_distribution("kimi_cli", f"{before}/site-packages")
             return installed.version if installed is not None and installed.product == NAME else None
     return None

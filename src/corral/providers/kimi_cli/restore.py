@@ -11,7 +11,7 @@ from corral.providers.kimi_cli.places import HOME_VARIABLE
 from corral.providers.kimi_cli.registry import LOCAL, WorkDir, read_registry
 
 
-def transcript(record: SessionRecord) -> str:
+def transcript_path(record: SessionRecord) -> str:
     """The file that holds the history which a resume gives back to the model."""
     if record.path.endswith(".jsonl"):
         return record.path
@@ -33,7 +33,7 @@ def read_guard(record: SessionRecord) -> Refused | None:
             message=f"{registry.problem}, and kimi-cli does not start with such a file",
             remedy=(f"repair or move away {record.home}/kimi.json",),
         )
-    if not os.path.isfile(transcript(record)):
+    if not os.path.isfile(transcript_path(record)):
         return Refused(
             reason=Refusal.TRANSCRIPT_MISSING,
             message="context.jsonl is missing: kimi-cli would start this session with an empty history",

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 from corral.model.process import ProcessMode, Recognised
 from corral.providers.kimi_code.places import HOME_VARIABLE, NAME
 from corral.providers.kimi_code.programs import PACKAGE
 from corral.system.processes import Process, ProcessTable
-from corral.system.programs import find_npm_package
+
+if TYPE_CHECKING:
+    from corral.system.programs import Installed
 
 _TITLE = "kimi-code"
 _SERVERS = frozenset({"acp", "web", "server"})
@@ -57,7 +60,7 @@ def _find_script(process: Process) -> str | None:
         if not word.startswith("/") or not _may_be_script(word):
             return None
         real = os.path.realpath(word)
-        package = find_npm_package(real)
+        package = _find_npm_package(real)
         if package is None or package.product != PACKAGE:
             return None
         # search-worker.mjs indexes transcripts for another process, and serves no session.
@@ -101,7 +104,13 @@ def _find_version(process: Process) -> str | None:
     script = _find_script(process)
     paths = (script,) if script else (path for path in process.mapped_files() if f"/{PACKAGE}/" in path)
     for path in paths:
-        package = find_npm_package(path)
+        package = _find_npm_package(path)
         if package is not None and package.product == PACKAGE:
             return package.version
     return None
+
+
+def _find_npm_package(path: str) -> Installed | None:
+    from corral.system.programs import find_npm_package
+
+    return find_npm_package(path)

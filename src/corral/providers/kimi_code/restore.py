@@ -10,7 +10,7 @@ from corral.providers.kimi_code.sessions import WIRE
 from corral.providers.kimi_code.state import read_state
 
 
-def transcript(record: SessionRecord) -> str:
+def transcript_path(record: SessionRecord) -> str:
     """The file that holds the history which a resume gives back to the model."""
     return f"{record.path}/{WIRE}"
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from corral.providers import Capabilities
-from corral.providers.qwen_code import claims, processes, programs, restore, sessions
-from corral.providers.qwen_code import homes as data_roots
-from corral.providers.qwen_code.hooks import TARGET
+from corral.providers import Capabilities, lazy_parts
+from corral.providers.qwen_code import processes
+from corral.providers.qwen_code.homes import HOME_VARIABLE, NAME, RUNTIME_VARIABLE, list_homes
 
-name = data_roots.NAME
+name = NAME
 capabilities = Capabilities(
     title="Qwen Code",
     program="qwen",
@@ -16,17 +15,20 @@ capabilities = Capabilities(
     identified_by=("registry", "runtime.json", "hooks"),
     restore="resume",
     proven_versions=("0.24.4",),
-    home_variables=(data_roots.HOME_VARIABLE, data_roots.RUNTIME_VARIABLE),
+    home_variables=(HOME_VARIABLE, RUNTIME_VARIABLE),
     needs_hooks=False,
     poison=processes.CHILD_VARIABLES,
 )
 
-hook_target = TARGET
-homes = data_roots.list_homes
-list_sessions = sessions.list_sessions
-list_claims = claims.list_claims
-recognise = processes.recognise
-find_program = programs.find_program
-transcript = restore.transcript
-read_guard = restore.read_guard
-plan_resume = restore.plan_resume
+homes = list_homes
+__getattr__ = lazy_parts(
+    __name__,
+    list_sessions="sessions",
+    recognise="processes",
+    find_program="programs",
+    transcript_path="restore",
+    read_guard="restore",
+    plan_resume="restore",
+    hook_target="hooks:TARGET",
+    list_claims="claims",
+)

@@ -10,7 +10,6 @@ from msgspec import Struct
 from corral.model.process import ProcessMode, Recognised
 from corral.providers.qwen_code.homes import NAME, find_home
 from corral.system.processes import Process, ProcessTable
-from corral.system.programs import find_npm_package
 
 CHILD_VARIABLES = (
     "QWEN_CODE",
@@ -103,6 +102,8 @@ def _find_invocation(process: Process) -> _Invocation | None:
     if name != _CLI and name not in _ENTRIES:
         return None
     path = os.path.realpath(os.path.join(process.cwd or "/", script))
+    from corral.system.programs import find_npm_package
+
     installed = find_npm_package(path)
     # An update removes the package under a running process: then its path has to do.
     is_qwen = installed.product == PACKAGE if installed else f"/{PACKAGE}/" in path

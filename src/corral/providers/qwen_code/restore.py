@@ -14,7 +14,7 @@ from corral.providers.qwen_code.transcript import read_chain
 from corral.system.transcripts import Unreadable
 
 
-def transcript(record: SessionRecord) -> str:
+def transcript_path(record: SessionRecord) -> str:
     return record.path
 
 
