@@ -12,7 +12,7 @@ from corral.system.runtime_claims import read_runtime_claim
 
 def all_claims(provider: Provider, home: Home) -> list[Claim | BadClaim]:
     claims = list(provider.list_claims(home))
-    for record in provider.list_sessions(home, KnownRecords(provider.name, home.path, ())):
+    for record in provider.list_sessions(home, KnownRecords(provider.name, home.path, list)):
         if isinstance(record, SessionRecord) and record.sidecar is not None:
             claims.append(read_runtime_claim(record.sidecar.path, record.key))
     return claims

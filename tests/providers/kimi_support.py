@@ -32,6 +32,9 @@ class Memory:
         self.kept: dict[str, tuple[tuple[int, ...], SessionRecord]] = {}
         self.missed = 0
 
+    def load(self) -> None:
+        """Nothing to read."""
+
     def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
         found = self.kept.get(path)
         if found is not None and found[0] == fingerprint:

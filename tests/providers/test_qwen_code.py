@@ -49,6 +49,9 @@ class Memory:
         self.records: dict[tuple[str, tuple[int, ...]], SessionRecord] = {}
         self.kept = 0
 
+    def load(self) -> None:
+        """Nothing to read."""
+
     def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
         return self.records.get((path, fingerprint))
 

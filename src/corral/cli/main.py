@@ -30,7 +30,7 @@ _BUG = 70
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The parser of one command, or of all of them when none is given."""
+    """The parser of one command; of none of them, but with their names, when it is another word."""
     parser = argparse.ArgumentParser(
         prog="corral",
         description="Knows every coding-agent session on this machine: live, idle or lost, and the way back in.",
@@ -43,12 +43,12 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"corral {__version__}")
     # Without `prog` argparse would build a help text here, and import what that takes.
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="corral")
+    if command in COMMANDS:
+        module = importlib.import_module(f"corral.cli.{command}")
+        module.add_parser(commands).set_defaults(run=module.run)
+        return parser
     for name, summary in COMMANDS.items():
-        if command is None or name == command:
-            module = importlib.import_module(f"corral.cli.{name}")
-            module.add_parser(commands).set_defaults(run=module.run)
-        else:
-            commands.add_parser(name, help=summary, add_help=False, formatter_class=format_help)  # pyright: ignore[reportArgumentType]
+        commands.add_parser(name, help=summary, add_help=False)
     return parser
 
 

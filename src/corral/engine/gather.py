@@ -126,9 +126,12 @@ class _Reader:
     def _read(self, provider: Provider, home: Home) -> HomeFacts:
         known = self._cache.known(provider.name, home.path)
         records: list[SessionRecord] = []
+        sidecars: list[SessionRecord] = []
         for entry in provider.list_sessions(home, known):
             if isinstance(entry, SessionRecord):
                 records.append(entry)
+                if entry.sidecar is not None and not self._is_gone(entry.sidecar):
+                    sidecars.append(entry)
                 continue
             self.skipped.append(entry)
             if entry.hides_sessions:
@@ -136,9 +139,7 @@ class _Reader:
                 self.degraded.append(Degraded(provider=provider.name, step=step, reason=entry.reason))
         self._cache.keep(known)
         found: list[Claim | BadClaim] = list(provider.list_claims(home))
-        for record in records:
-            if record.sidecar is not None and not self._is_gone(record.sidecar):
-                found.append(read_runtime_claim(record.sidecar.path, record.key))
+        found += [read_runtime_claim(record.sidecar.path, record.key) for record in sidecars if record.sidecar]
         return HomeFacts(
             provider=provider,
             home=home,

@@ -177,6 +177,15 @@ class _Join:
             if claim.session_id is not None:
                 self.bad_by_id[claim.provider, claim.home, claim.session_id].append(claim)
 
+    def claimed_ids(self, provider: str, home: str) -> list[str]:
+        """The ids that a claim in this home names."""
+        return [session_id for (p, h, session_id) in self.by_id if (p, h) == (provider, home)]
+
+    def ids_in(self, provider: str, home: str) -> set[str]:
+        """The same with those that an unreadable claim names."""
+        bad = (session_id for (p, h, session_id) in self.bad_by_id if (p, h) == (provider, home))
+        return {*self.claimed_ids(provider, home), *bad}
+
 
 def _entries(
     facts: Facts,
@@ -189,22 +198,27 @@ def _entries(
     for home in facts.homes:
         name, path = home.provider.name, home.home.path
         maybe_pids = attribution.maybe_serving(name, path)
+        named = join.ids_in(name, path)
         claimed: dict[str, list[SessionRecord]] = defaultdict(list)
+        # Most sessions are idle and not asked for: they are counted here, in the cheapest way.
+        idle = 0
         for record in home.records:
-            identity = (name, path, record.session_id)
-            if maybe_pids or identity in join.by_id or identity in join.bad_by_id:
+            if maybe_pids or record.session_id in named:
                 claimed[record.session_id].append(record)
                 continue
             if not selection.covers(record.work_dir):
                 continue
             state, reason = decide_resting(record)
-            counts[state] += 1
+            if state is State.IDLE:
+                idle += 1
+            else:
+                counts[state] += 1
             if selection.wants(state, record.session_id):
                 verdict = SessionVerdict(state=state, reason=reason)
                 yield Entry(key=record.key, record=record, verdict=verdict, facts=home)
-        ids = dict.fromkeys(claimed)
-        ids.update(dict.fromkeys(session_id for (p, h, session_id) in join.by_id if (p, h) == (name, path)))
-        for session_id in ids:
+        if idle:
+            counts[State.IDLE] += idle
+        for session_id in dict.fromkeys([*claimed, *join.claimed_ids(name, path)]):
             verdicts = join.by_id.get((name, path, session_id), [])
             bad = join.bad_by_id.get((name, path, session_id), [])
             for key, record, verdict in _decide_id(

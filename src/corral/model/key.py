@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from msgspec import Struct
 
@@ -37,6 +38,17 @@ class Home(Struct, frozen=True, kw_only=True):
     """Where sessions lie when the provider keeps them apart from the root (Qwen's runtime directory)."""
 
 
+def are_valid_ids(session_ids: Sequence[str]) -> bool:
+    """The same of many at once, in a few steps however many there are: a listing asks this of thousands.
+
+    False means that at least one of them has to be asked about alone.
+    """
+    together = "".join(session_ids)
+    if not (together.isascii() and together.replace("-", "0").isalnum()):
+        return not session_ids
+    return max(map(len, session_ids)) <= 128 and "\n-" not in "\n" + "\n".join(session_ids) and "" not in session_ids
+
+
 def spoken_id(session_id: str) -> str:
     """The part of an id that tells sessions apart: `session_5d39…` is spoken as `5d39…`."""
     return _PREFIXED_UUID.sub("", session_id, count=1)
@@ -44,7 +56,4 @@ def spoken_id(session_id: str) -> str:
 
 def is_valid_id(session_id: str) -> bool:
     """Ids are keys, not paths: a closed alphabet, no leading dash, never `.` or `..`."""
-    # What nearly all ids look like is told without the pattern: a listing asks for each of thousands.
-    if session_id.isascii() and session_id.replace("-", "0").isalnum():
-        return len(session_id) <= 128 and session_id[0] != "-"
     return _ID.match(session_id) is not None

@@ -6,6 +6,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from functools import cached_property
 
 import msgspec
 
@@ -15,29 +16,32 @@ from corral.version import __version__
 
 # Records are encoded by the classes of this version: another one starts afresh.
 _SHAPE = f"{__version__} {' '.join(SessionRecord.__struct_fields__)}"
-_SCHEMA = f"""
-PRAGMA journal_mode = WAL;
-PRAGMA synchronous = OFF;
-CREATE TABLE IF NOT EXISTS about (version TEXT NOT NULL);
-CREATE TABLE IF NOT EXISTS records (
-    provider TEXT NOT NULL, home TEXT NOT NULL, directory TEXT NOT NULL, entries BLOB NOT NULL,
-    PRIMARY KEY (provider, home, directory));
-CREATE TABLE IF NOT EXISTS pins (
-    path TEXT NOT NULL, pid INTEGER NOT NULL, written_at REAL NOT NULL,
-    boot_id TEXT NOT NULL, pid_ns INTEGER NOT NULL, start_ticks INTEGER NOT NULL,
-    PRIMARY KEY (path, pid, written_at)) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS versions (
-    path TEXT PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, changed_ns INTEGER NOT NULL,
-    said TEXT NOT NULL) WITHOUT ROWID;
-INSERT INTO about SELECT '{_SHAPE}' WHERE NOT EXISTS (SELECT 1 FROM about);
-"""
-_TABLES = ("about", "records", "pins", "versions")
+_TABLES = {
+    "about": "(shape TEXT NOT NULL)",
+    "records": """(
+        provider TEXT NOT NULL, home TEXT NOT NULL, directory TEXT NOT NULL, entries BLOB NOT NULL,
+        PRIMARY KEY (provider, home, directory))""",
+    "pins": """(
+        path TEXT NOT NULL, pid INTEGER NOT NULL, written_at REAL NOT NULL,
+        boot_id TEXT NOT NULL, pid_ns INTEGER NOT NULL, start_ticks INTEGER NOT NULL,
+        PRIMARY KEY (path, pid, written_at)) WITHOUT ROWID""",
+    "versions": """(
+        path TEXT PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, changed_ns INTEGER NOT NULL,
+        said TEXT NOT NULL) WITHOUT ROWID""",
+}
 
 _Entry = tuple[str, int, SessionRecord]
 """A path, the fingerprint it had, and what was read there."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode = msgspec.msgpack.Decoder(list[_Entry]).decode
+
+
+def _has_our_shape(db: sqlite3.Connection) -> bool:
+    try:
+        return db.execute("SELECT shape FROM about").fetchone() == (_SHAPE,)
+    except sqlite3.OperationalError:
+        return False
 
 
 class Cache:
@@ -59,6 +63,8 @@ class Cache:
     def _open(self) -> sqlite3.Connection:
         try:
             return self._connect()
+        except sqlite3.OperationalError:
+            raise  # locked, full, read-only: there may be nothing wrong with the file
         except sqlite3.DatabaseError:
             # Nothing in it is worth saving.
             for suffix in ("", "-wal", "-shm"):
@@ -71,31 +77,36 @@ class Cache:
         os.close(fd)
         db = sqlite3.connect(self.path, timeout=0.2, isolation_level=None)
         db.execute("PRAGMA synchronous = OFF")
-        try:
-            row = db.execute("SELECT version FROM about").fetchone()
-        except sqlite3.OperationalError:
-            row = None
-        if row == (_SHAPE,):
-            return db
-        for table in _TABLES:
-            db.execute(f"DROP TABLE IF EXISTS {table}")
-        db.executescript(_SCHEMA)
+        if not _has_our_shape(db):
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("BEGIN IMMEDIATE")
+            if not _has_our_shape(db):  # another process may have been quicker
+                for table, columns in _TABLES.items():
+                    db.execute(f"DROP TABLE IF EXISTS {table}")
+                    db.execute(f"CREATE TABLE {table} {columns}")
+                db.execute("INSERT INTO about VALUES (?)", (_SHAPE,))
+            db.execute("COMMIT")
         return db
 
     def known(self, provider: str, home: str) -> KnownRecords:
-        """What is known of one home; hand it back to `keep` after the listing."""
+        """What is known of one home, read when first asked for; hand it back to `keep` after the listing."""
+        return KnownRecords(provider, home, lambda: self._read_records(provider, home))
+
+    def _read_records(self, provider: str, home: str) -> list[_Entry]:
         entries: list[_Entry] = []
         if self._db is None:
-            return KnownRecords(provider, home, entries)
+            return entries
         try:
             rows = self._db.execute(
                 "SELECT entries FROM records WHERE provider = ? AND home = ?", (provider, home)
             ).fetchall()
             for (blob,) in rows:
                 entries += _decode(blob)
-        except (sqlite3.Error, msgspec.DecodeError, msgspec.ValidationError) as error:
-            self.problem = str(error) if isinstance(error, sqlite3.Error) else None
-        return KnownRecords(provider, home, entries)
+        except sqlite3.Error as error:
+            self.problem = str(error)
+        except (msgspec.DecodeError, msgspec.ValidationError):
+            return []
+        return entries
 
     def keep(self, known: KnownRecords) -> None:
         """Store what the listing read anew, forget what it no longer met: the directories concerned, whole."""
@@ -183,12 +194,20 @@ class Cache:
 class KnownRecords:
     """The records of one home as an earlier survey read them, each valid only for an equal fingerprint."""
 
-    def __init__(self, provider: str, home: str, entries: Iterable[_Entry]) -> None:
+    def __init__(self, provider: str, home: str, read: Callable[[], Iterable[_Entry]]) -> None:
         self.provider = provider
         self.home = home
-        self._entries = {entry[0]: entry for entry in entries}
+        self._read = read
         self._met: set[str] = set()
         self._fresh: list[str] = []
+
+    def load(self) -> None:
+        """Read now what would be read at the first `find`."""
+        _ = self._entries
+
+    @cached_property
+    def _entries(self) -> dict[str, _Entry]:
+        return {entry[0]: entry for entry in self._read()}
 
     def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
         entry = self._entries.get(path)

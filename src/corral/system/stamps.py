@@ -9,10 +9,12 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _WORTH_FORKING = 8_000
+_OWN_SHARE = 0.3
+"""What the parent looks at itself: it has the cache to read, and the child has nothing else."""
 FIELDS = 4
 """Numbers for each name: mtime in ns, size in bytes, inode, and 1 for a directory. All -1: nothing is there."""
 _SIZE = 8 * FIELDS
@@ -26,12 +28,16 @@ class Group(NamedTuple):
     names: Sequence[str]
 
 
-def read_stamps(groups: Sequence[Group]) -> list[list[int]]:
-    """For every group the numbers of its names, one name's after the other's."""
+def read_stamps(groups: Sequence[Group], meanwhile: Callable[[], None]) -> list[list[int]]:
+    """For every group the numbers of its names, one name's after the other's.
+
+    `meanwhile` is what the caller has to do anyhow before it can use them; it is done beside the child's work.
+    """
     total = sum(len(group.names) for group in groups)
     if total < _WORTH_FORKING or not _may_fork():
+        meanwhile()
         return [_unpack(_look(group)) for group in groups]
-    return _read_in_two(groups, total)
+    return _read_in_two(groups, total, meanwhile)
 
 
 def _may_fork() -> bool:
@@ -40,11 +46,11 @@ def _may_fork() -> bool:
     return hasattr(os, "fork") and (os.cpu_count() or 1) > 1 and (threading is None or threading.active_count() == 1)
 
 
-def _read_in_two(groups: Sequence[Group], total: int) -> list[list[int]]:
+def _read_in_two(groups: Sequence[Group], total: int, meanwhile: Callable[[], None]) -> list[list[int]]:
     import mmap
 
     split, seen = 0, 0
-    while seen < total // 2:
+    while seen < total * _OWN_SHARE:
         seen += len(groups[split].names)
         split += 1
     shared = mmap.mmap(-1, (total - seen) * _SIZE or 1)
@@ -56,6 +62,7 @@ def _read_in_two(groups: Sequence[Group], total: int) -> list[list[int]]:
             os._exit(0)
         finally:
             os._exit(1)
+    meanwhile()
     mine = [_unpack(_look(group)) for group in groups[:split]]
     _, status = os.waitpid(child, 0)
     if status != 0:

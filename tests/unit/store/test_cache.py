@@ -95,7 +95,7 @@ def test_another_versions_file_starts_afresh(tmp_path):
     cache.keep_pins([("/r", 5.0, identity(10))])
     cache.close()
     with sqlite3.connect(tmp_path / "cache.db") as db:
-        db.execute("UPDATE about SET version = 'older'")
+        db.execute("UPDATE about SET shape = 'older'")
     assert Cache(str(tmp_path)).find_pin("/r", 10, 5.0) is None
 
 

@@ -40,7 +40,7 @@ def plainly(groups):
 
 
 def test_one_process_sees_what_is_there(groups):
-    assert read_stamps(groups) == plainly(groups)
+    assert read_stamps(groups, lambda: None) == plainly(groups)
 
 
 def test_two_processes_see_the_same(groups, monkeypatch):
@@ -49,7 +49,7 @@ def test_two_processes_see_the_same(groups, monkeypatch):
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: children.append(pid := fork()) or pid)
     monkeypatch.setattr(stamps, "_may_fork", lambda: True)
-    assert read_stamps(groups) == plainly(groups)
+    assert read_stamps(groups, lambda: None) == plainly(groups)
     assert len(children) == 1
 
 
@@ -65,7 +65,7 @@ def test_a_child_that_dies_is_made_up_for(groups, monkeypatch):
         return pid
 
     monkeypatch.setattr(os, "fork", dying)
-    assert read_stamps(groups) == plainly(groups)
+    assert read_stamps(groups, lambda: None) == plainly(groups)
 
 
 def test_a_process_with_threads_is_never_forked():
@@ -78,5 +78,5 @@ def test_a_process_with_threads_is_never_forked():
 
 
 def test_nothing_to_look_at_is_nothing_seen():
-    assert read_stamps([]) == []
-    assert read_stamps([Group("/", [])]) == [[]]
+    assert read_stamps([], lambda: None) == []
+    assert read_stamps([Group("/", [])], lambda: None) == [[]]

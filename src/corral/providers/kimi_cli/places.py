@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from corral.model.key import Home, is_valid_id
+from corral.model.key import Home, are_valid_ids, is_valid_id
 from corral.model.record import Skipped
 from corral.providers import Environment
 from corral.system.homes import list_homes
@@ -58,16 +58,24 @@ def list_buckets(home: str) -> Iterator[Bucket | Skipped]:
 
 def _list_bucket(name: str, path: str) -> Iterator[Bucket | Skipped]:
     directories: list[str] = []
+    others: list[os.DirEntry[str]] = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    directories.append(entry.name)
+                else:
+                    others.append(entry)
+    except OSError as error:
+        yield _hidden(path, error)
+        return
+    if not are_valid_ids(directories):
+        for odd in [one for one in directories if not is_valid_id(one)]:
+            directories.remove(odd)
+            yield _skip(f"{path}/{odd}", "a directory whose name is no valid session id")
     legacy: set[str] = set()
-    for entry in _scan(path):
-        if isinstance(entry, Skipped):
-            yield entry
-        elif entry.is_dir(follow_symlinks=False):
-            if is_valid_id(entry.name):
-                directories.append(entry.name)
-            else:
-                yield _skip(entry.path, "a directory whose name is no valid session id")
-        elif entry.is_symlink():
+    for entry in others:
+        if entry.is_symlink():
             yield _skip(entry.path, "a link in the place of a session")
         elif entry.name.endswith(_LEGACY_SUFFIX) and is_valid_id(entry.name.removesuffix(_LEGACY_SUFFIX)):
             legacy.add(entry.name.removesuffix(_LEGACY_SUFFIX))
@@ -83,8 +91,12 @@ def _scan(path: str) -> Iterator[os.DirEntry[str] | Skipped]:
     except FileNotFoundError:
         return  # a home that was never used
     except OSError as error:
-        yield Skipped(provider=NAME, path=path, reason=f"can't be listed: {error.strerror}", hides_sessions=True)
+        yield _hidden(path, error)
 
 
 def _skip(path: str, reason: str) -> Skipped:
     return Skipped(provider=NAME, path=path, reason=reason)
+
+
+def _hidden(path: str, error: OSError) -> Skipped:
+    return Skipped(provider=NAME, path=path, reason=f"can't be listed: {error.strerror}", hides_sessions=True)

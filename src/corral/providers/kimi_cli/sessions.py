@@ -77,7 +77,7 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
         Group(bucket.path, [name for one in bucket.directories for name in (one, f"{one}/wire.jsonl")])
         for bucket in buckets
     ]
-    for bucket, stamps in zip(buckets, read_stamps(groups), strict=True):
+    for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
         setting = _find_setting(home.path, bucket.name, registry)
         yield from _list_bucket(bucket, stamps, setting, repeated, settled_before, known)
 
@@ -113,9 +113,8 @@ def _list_bucket(
     settled_before: int,
     known: Known,
 ) -> Iterator[SessionRecord | Skipped]:
-    width = 2 * FIELDS
-    for position, session_id in enumerate(bucket.directories):
-        seen = stamps[position * width : (position + 1) * width]
+    numbers = iter(stamps)
+    for session_id, seen in zip(bucket.directories, zip(*[numbers] * (2 * FIELDS), strict=True), strict=True):
         if seen[0] < 0:
             continue  # it went while we looked: an empty session that was left
         path = f"{bucket.path}/{session_id}"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from corral.model.key import Home, is_valid_id
+from corral.model.key import Home, are_valid_ids, is_valid_id
 from corral.model.record import Skipped
 from corral.providers import Environment
 from corral.system.homes import list_homes
@@ -55,18 +55,28 @@ def list_buckets(home: str) -> Iterator[Bucket | Skipped]:
 
 def _list_bucket(name: str, path: str) -> Iterator[Bucket | Skipped]:
     found: list[str] = []
-    for entry in _scan(path):
-        if isinstance(entry, Skipped):
-            yield entry
-        elif entry.is_symlink():
+    odd: list[os.DirEntry[str]] = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if entry.name.startswith(_SESSION_PREFIXES) and entry.is_dir(follow_symlinks=False):
+                    found.append(entry.name)
+                elif not entry.name.startswith("."):
+                    odd.append(entry)
+    except OSError as error:
+        yield _hidden(path, error)
+        return
+    for entry in odd:
+        if entry.is_symlink():
             yield _skip(entry.path, "a link in the place of a session")
-        elif not entry.is_dir(follow_symlinks=False):
-            if not entry.name.startswith("."):
-                yield _skip(entry.path, "not a session")
-        elif entry.name.startswith(_SESSION_PREFIXES) and is_valid_id(entry.name):
-            found.append(entry.name)
-        elif not entry.name.startswith("."):
+        elif entry.is_dir(follow_symlinks=False):
             yield _skip(entry.path, "a directory whose name is no session id of kimi-code")
+        else:
+            yield _skip(entry.path, "not a session")
+    if not are_valid_ids([one.replace("_", "0") for one in found]):
+        for one in [one for one in found if not is_valid_id(one)]:
+            found.remove(one)
+            yield _skip(f"{path}/{one}", "a directory whose name is no session id of kimi-code")
     yield Bucket(name, path, tuple(found))
 
 
@@ -77,8 +87,12 @@ def _scan(path: str) -> Iterator[os.DirEntry[str] | Skipped]:
     except FileNotFoundError:
         return  # a home that was never used
     except OSError as error:
-        yield Skipped(provider=NAME, path=path, reason=f"can't be listed: {error.strerror}", hides_sessions=True)
+        yield _hidden(path, error)
 
 
 def _skip(path: str, reason: str) -> Skipped:
     return Skipped(provider=NAME, path=path, reason=reason)
+
+
+def _hidden(path: str, error: OSError) -> Skipped:
+    return Skipped(provider=NAME, path=path, reason=f"can't be listed: {error.strerror}", hides_sessions=True)

@@ -34,7 +34,7 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
     groups = [
         Group(bucket.path, [name for one in bucket.sessions for name in (one, f"{one}/{WIRE}")]) for bucket in buckets
     ]
-    for bucket, stamps in zip(buckets, read_stamps(groups), strict=True):
+    for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
         yield from _list_bucket(home.path, bucket, stamps, repeated, settled_before, known)
 
 
@@ -50,9 +50,8 @@ def _find_repeated(buckets: list[Bucket]) -> frozenset[str]:
 def _list_bucket(
     home: str, bucket: Bucket, stamps: list[int], repeated: frozenset[str], settled_before: int, known: Known
 ) -> Iterator[SessionRecord]:
-    width = 2 * FIELDS
-    for position, session_id in enumerate(bucket.sessions):
-        seen = stamps[position * width : (position + 1) * width]
+    numbers = iter(stamps)
+    for session_id, seen in zip(bucket.sessions, zip(*[numbers] * (2 * FIELDS), strict=True), strict=True):
         if seen[0] < 0:
             continue  # it went while we looked
         path = f"{bucket.path}/{session_id}"
