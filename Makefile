@@ -40,7 +40,7 @@ unit: $(READY_DEV)
 
 contract: $(READY_DEV)
 	$(BIN)/python -m tests.contract.agents
-	$(BIN)/pytest -n 2 tests/contract
+	$(BIN)/pytest -n 2 --dist loadgroup tests/contract
 
 bench: $(READY_DEV)
 	@for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
