@@ -1,6 +1,6 @@
 """A small agent that embeds corral.sidecar: a chat loop in Kimi CLI's file format, with an echo for a model.
 
-    python examples/reference_agent.py --home /tmp/agent-home --work-dir .
+    .venv/bin/python examples/reference_agent.py --home /tmp/agent-home --work-dir .
 
 It shows the four moments at which a CLI reports: start, switch, every event, quit. It is a real process with
 real session files, so that tests and demonstrations need neither a network nor an account. Its home is thrown

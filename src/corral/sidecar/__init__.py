@@ -9,21 +9,15 @@ Standard library only, and light to import: an agent CLI can embed it as it is. 
     claim.release()                          # at exit; the file stays, readers verify it
 """
 
-from __future__ import annotations
-
 import os
 
 from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.lifetime import Claim
 from corral.sidecar.liveness import Verdict
 from corral.sidecar.processes import own_identity, read_identity
 from corral.sidecar.record import Refusal, RuntimeRecord, is_valid_id
 from corral.sidecar.session_file import NAME, SidecarFile, judge_file, read_file
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from corral.sidecar.lifetime import Claim
-    from corral.sidecar.lifetime import Claim as claim
-    from corral.sidecar.writing import SidecarError, clear, write
+from corral.sidecar.writing import SidecarError, clear, write
 
 __all__ = [
     "NAME",
@@ -45,25 +39,7 @@ __all__ = [
     "write",
 ]
 
-_WRITERS = {
-    "Claim": ("lifetime", "Claim"),
-    "claim": ("lifetime", "Claim"),
-    "SidecarError": ("writing", "SidecarError"),
-    "clear": ("writing", "clear"),
-    "write": ("writing", "write"),
-}
-"""What only a writer needs; readers, who are more, don't pay for it."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _WRITERS:
-        raise AttributeError(f"module 'corral.sidecar' has no attribute {name!r}")
-    import importlib
-
-    file, attribute = _WRITERS[name]
-    found = getattr(importlib.import_module(f"corral.sidecar.{file}"), attribute)
-    globals()[name] = found
-    return found
+claim = Claim
 
 
 def read(path: str | os.PathLike[str]) -> RuntimeRecord | Refusal:

@@ -22,7 +22,7 @@ _BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
 def read_boot_id() -> str | None:
     """The kernel's random id of this boot, or None where there is none."""
     try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
             return file.read().strip()
     except (OSError, ValueError):
         return None
