@@ -191,7 +191,7 @@ def _nothing_found(survey: Survey) -> list[str]:
         "Try:",
         "  corral doctor                       what is installed, where it would be looked for",
         "  corral hooks install kimi-cli       so that a running agent tells which session it serves",
-        "  .venv/bin/python examples/reference_agent.py --home /tmp/try-corral   an agent to try it with (see examples/)",
+        "  .venv/bin/python examples/reference_agent.py --home /tmp/try-corral   an agent to try it with",
     ]
 
 
