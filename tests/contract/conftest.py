@@ -18,6 +18,7 @@ from tests.contract.model_server import ModelServer
 CLIS = ("kimi_cli", "kimi_code", "qwen_code")
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The tests of one CLI run one after another: corral sees every process of the user, in whatever home."""
     for item in items:
