@@ -108,9 +108,20 @@ class QwenCodeTui(Tui):
         self.terminal.wait_screen("Enter to select · Esc to cancel")
         self.terminal.send("\r")
         self.terminal.wait_screen("› Restore conversation only")
-        self.terminal.send("\r")
+        self._press_enter_until_gone("› Restore conversation only")
         self.clear_input()
         return self.current_session() or ""
+
+    def _press_enter_until_gone(self, text: str) -> None:
+        """A dialog that has just been drawn may not listen yet (0.24.4 on a busy machine, 2026-11)."""
+        for _ in range(5):
+            self.terminal.send("\r")
+            try:
+                self.terminal.wait_screen(lambda screen: text not in screen, 3, what=f"{text!r} answered")
+            except TimeoutError:
+                continue
+            return
+        self.terminal.wait_screen(lambda screen: text not in screen, what=f"{text!r} answered")
 
     def switch_to(self, session_id: str) -> None:
         if (now := self._leave_by(f"/resume {session_id}")) != session_id:
