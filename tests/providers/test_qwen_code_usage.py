@@ -217,12 +217,12 @@ class TestRules:
         answer = record("assistant", "a", message={"role": "model", "parts": [{"text": "x"}]}) | {"parentUuid": "u1"}
         batch = read_usage(write(tmp_path, line(response(1, **zero)), line(answer)), 0)
         assert not batch.events
-        assert {trace.key for trace in batch.unrecorded} == {"answer:u1"}
+        assert {trace.key for trace in batch.unrecorded} == {"u1"}
 
-    def test_compaction_leaves_a_trace(self, tmp_path: Path) -> None:
+    def test_a_compaction_is_a_response_like_any(self, tmp_path: Path) -> None:
         compaction = record("system", "c", subtype="chat_compression", systemPayload={"compressedHistory": [CANARY]})
-        batch = read_usage(write(tmp_path, line(compaction)), 0)
-        assert [trace.kind for trace in batch.unrecorded] == [usage.COMPACTION]
+        batch = read_usage(write(tmp_path, line(response()), line(compaction)), 0)
+        assert (len(batch.events), len(batch.unrecorded), len(batch.deeds)) == (1, 0, 0)
         assert CANARY not in repr(batch)
 
     def test_what_is_a_turn(self, tmp_path: Path) -> None:
@@ -304,9 +304,16 @@ class TestReading:
         assert [len(batch.events), len(batch.skipped), batch.next_offset] == [1, 0, len(line(response(1)))]
 
     def test_two_records_on_one_line_are_two(self, tmp_path: Path) -> None:
-        batch = read_usage(write(tmp_path, line(response(1))[:-1] + line(response(2))), 0)
-        assert len(batch.events) == 2
+        result = record("tool_result", "r", message={"role": "user", "parts": []})
+        glued = line(response(1))[:-1] + line(response(2)), line(result)[:-1] + line(response(3))
+        batch = read_usage(write(tmp_path, *glued), 0)
+        assert len(batch.events) == 3
         assert not batch.skipped
+
+    def test_a_long_first_record_still_names_its_origin(self, tmp_path: Path) -> None:
+        origin = {"cwd": "/x", "forkedFrom": {"sessionId": GONE, "messageUuid": "p"}}
+        source = write(tmp_path, line(prompt("p", "x" * 100_000, **origin)))
+        assert (source.work_dir, source.parent_id) == ("/x", GONE)
 
     @pytest.mark.parametrize(
         "bad",

@@ -18,7 +18,6 @@ from corral.sidecar.files import open_regular
 from corral.system.foreign_json import ForeignDecoder
 from corral.system.transcripts import Unreadable, open_transcript
 
-COMPACTION = "compaction"
 ABORTED = "aborted turn"
 UNCOUNTED = "response without token counts"
 UNRECORDED_KINDS: tuple[str, ...] = (
@@ -29,7 +28,6 @@ UNRECORDED_KINDS: tuple[str, ...] = (
     "memory look-ups, web page digests, image descriptions and other side queries",
     "turns stopped or killed before a word of the answer was written",
     "requests that ended in an error",
-    "compactions that failed",
 )
 """Billed, and on disk without a trace. Of the other unrecorded ones a trace is found, and counted."""
 
@@ -40,8 +38,10 @@ _CHUNK = 1 << 20
 _LINE_LIMIT = 32 << 20
 _HEAD_BUDGET = 16 << 20
 _HEAD_LINES = 4
-"""A fork made by a client begins with a record of its own; the copies follow at once."""
+_FIRST_BYTES = 4 << 10
 _SALVAGE_LIMIT = 4 << 20
+_EARLY = 320
+"""Qwen writes a record's type this early, before anything of a tool."""
 _MOST_TOKENS = 1 << 40
 """More than any request has: a count beyond it is damage."""
 _LONGEST_NAME = 200
@@ -154,16 +154,14 @@ class _TranscriptReader:
     def _take_record(self, offset: int, record: _Record, data: bytes) -> None:
         if record.type == "system":
             event = record.systemPayload.uiEvent if record.systemPayload else None
-            if record.subtype == "chat_compression":
-                self._take_trace(offset, record, COMPACTION, "compaction", record.uuid)
-            elif record.subtype == "ui_telemetry" and event is not None:
+            if record.subtype == "ui_telemetry" and event is not None:
                 self._take_telemetry(offset, record, event, data)
         elif record.type == "user":
             if record.is_turn:
                 self._take_deed(offset, record, "turn", "")
         elif record.type == "assistant" and record.subtype is None and record.usageMetadata is None:
             # An answer follows the telemetry of its response, if there is any: one trace, not two.
-            self._take_trace(offset, record, ABORTED, "answer", record.parentUuid or record.uuid)
+            self._take_trace(offset, record, ABORTED, record.parentUuid or record.uuid)
 
     def _take_telemetry(self, offset: int, record: _Record, event: _UiEvent, data: bytes) -> None:
         if event.name == "qwen-code.api_response":
@@ -188,7 +186,7 @@ class _TranscriptReader:
         elif not counts.possible:
             self._found.skip(offset, _OUT_OF_RANGE)
         elif not counts.known:
-            self._take_trace(offset, record, UNCOUNTED, "answer", record.uuid)
+            self._take_trace(offset, record, UNCOUNTED, record.uuid)
         else:
             for reason in counts.contradictions:
                 self._found.skip(offset, reason)
@@ -213,18 +211,17 @@ class _TranscriptReader:
         deed = Deed(key=_clean(record.uuid), at=at, session_id=self._owner(record), kind=kind, name=name)
         self._found.deeds.append(deed)
 
-    def _take_trace(self, offset: int, record: _Record, kind: str, of: str, uuid: str | None) -> None:
+    def _take_trace(self, offset: int, record: _Record, kind: str, uuid: str | None) -> None:
         at = _seconds(record.timestamp)
         if at is None or not uuid:
             self._found.skip(offset, _NO_TIME if uuid else _UNREADABLE)
             return
-        trace = Unrecorded(key=f"{of}:{_clean(uuid)}", at=at, session_id=self._owner(record), kind=kind)
+        trace = Unrecorded(key=_clean(uuid), at=at, session_id=self._owner(record), kind=kind)
         self._found.unrecorded.append(trace)
 
     def _owner(self, record: _Record) -> str:
         """A fork's copy names the session it was copied from."""
-        origin = record.forkedFrom.sessionId if record.forkedFrom else None
-        return origin if origin and is_session_id(origin) else self._session_id
+        return (record.forkedFrom.origin if record.forkedFrom else None) or self._session_id
 
 
 class _MonthReader:
@@ -332,17 +329,15 @@ class _Counts(Struct, frozen=True):
 
 def _may_matter(data: bytes) -> bool:
     """Whether a line can hold a record that is counted. A quote within a text is escaped: these are real names."""
-    if b'"ui_telemetry"' in data or b'"chat_compression"' in data:
-        return True
-    if b'"tool_result"' in data and b'}{"uuid"' not in data:
+    if data.find(b'"type":"tool_result"', 0, _EARLY) >= 0 and b'}{"uuid"' not in data:
         return False
-    return b'"user"' in data or (b'"assistant"' in data and b'"usageMetadata"' not in data)
+    return b'"ui_telemetry"' in data or b'"user"' in data or (b'"assistant"' in data and b'"usageMetadata"' not in data)
 
 
 def _response_key(record: _Record, event: _UiEvent) -> str | None:
     """The response's id with its time: copies share both, and a server that repeats ids does not merge responses."""
     if event.response_id:
-        return _clean(f"{event.response_id}@{event.timestamp or record.timestamp}")
+        return f"{_clean(event.response_id)}@{_clean(event.timestamp or record.timestamp or '')}"
     return _clean(record.uuid) if record.uuid else None
 
 
@@ -457,6 +452,22 @@ class _Head(Struct):
 
 def _read_head(path: str) -> _Head:
     """The directory of a transcript and the session it was forked from, as its first records say."""
+    fd = open_regular(path)
+    if isinstance(fd, Unreadable):
+        return _Head()
+    try:
+        first, ended, _ = os.pread(fd, _FIRST_BYTES, 0).partition(b"\n")
+    except OSError:
+        return _Head()
+    finally:
+        os.close(fd)
+    if ended and b'"session_source"' not in first and (record := _FIRST.decode(first)):
+        return _Head(record.cwd, record.origin)
+    return _search_head(path)
+
+
+def _search_head(path: str) -> _Head:
+    """The same where the first record is long or damaged, or is a fork's own: the copies follow it at once."""
     head = _Head()
     transcript = open_transcript(path)
     if isinstance(transcript, Unreadable):
@@ -465,11 +476,9 @@ def _read_head(path: str) -> _Head:
         for number, line in enumerate(transcript.forward(_HEAD_BUDGET)):
             if number >= _HEAD_LINES or head.parent_id:
                 break
-            if head.work_dir is None or b'"forkedFrom"' in line.data:
-                record = _FIRST.decode(line.data)
-                head.work_dir = head.work_dir or (record.cwd if record else None)
-                origin = record.forkedFrom.sessionId if record and record.forkedFrom else None
-                head.parent_id = origin if origin and is_session_id(origin) else None
+            if record := _FIRST.decode(line.data):
+                head.work_dir = head.work_dir or record.cwd
+                head.parent_id = record.origin
     return head
 
 
@@ -507,6 +516,10 @@ class _Usage(Struct):
 class _Fork(Struct):
     sessionId: str | None = None
 
+    @property
+    def origin(self) -> str | None:
+        return self.sessionId if self.sessionId and is_session_id(self.sessionId) else None
+
 
 class _Record(Struct):
     type: str
@@ -530,6 +543,10 @@ class _Record(Struct):
 class _First(Struct):
     cwd: str | None = None
     forkedFrom: _Fork | None = None
+
+    @property
+    def origin(self) -> str | None:
+        return self.forkedFrom.origin if self.forkedFrom else None
 
 
 class _ShellArgs(Struct):
