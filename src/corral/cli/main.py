@@ -21,6 +21,7 @@ COMMANDS = {
     "resume": "continue a session, in place, as the very same conversation",
     "hooks": "ask a CLI to report its sessions: install, uninstall, status",
     "sidecar": "the runtime.json protocol for other languages",
+    "prices": "what models cost, with source and date",
     "doctor": "what is installed, what was found, what could not be read",
     "config": "corral's own configuration",
     "completion": "shell completion for bash, zsh and fish",

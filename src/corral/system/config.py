@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from corral.system.places import config_dir
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from corral.model.money import Currency
+    from corral.model.prices import OwnPrice
 
 
 class Config(Struct, frozen=True, kw_only=True):
@@ -19,13 +26,14 @@ class Config(Struct, frozen=True, kw_only=True):
     """Further data roots by provider name."""
     programs: Mapping[str, str] = {}
     """The program to run, by provider name, where PATH would not find the right one."""
+    prices: Mapping[str, OwnPrice] = {}
+    """Own prices by model name."""
+    currency: Currency | None = None
+    """In which money is shown; None: US dollars, as the prices are."""
+    plans: Mapping[str, Decimal] = {}
+    """What a plan costs a month, in that currency; only shown."""
     problem: str | None = None
     """Why the file could not be used; the defaults hold then."""
-
-
-class _File(Struct, forbid_unknown_fields=True):
-    homes: dict[str, list[str]] = {}
-    programs: dict[str, str] = {}
 
 
 def config_path() -> str:
@@ -43,15 +51,9 @@ def read_config() -> Config:
         return Config(path=path)
     except OSError as error:
         return Config(path=path, exists=True, problem=f"can't be read: {error.strerror}")
-    import msgspec
+    from corral.system.config_file import parse_config
 
     try:
-        found = msgspec.toml.decode(data, type=_File)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+        return parse_config(path, data)
+    except (ValueError, RecursionError) as error:
         return Config(path=path, exists=True, problem=str(error))
-    return Config(
-        path=path,
-        exists=True,
-        homes={name: tuple(map(os.path.expanduser, paths)) for name, paths in found.homes.items()},
-        programs={name: os.path.expanduser(program) for name, program in found.programs.items()},
-    )

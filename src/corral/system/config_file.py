@@ -1,0 +1,33 @@
+"""What may stand in the configuration file, and what it means. Only read where there is a file."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+from msgspec import Struct
+
+from corral.system.config import Config
+from corral.system.own_prices import CurrencySetting, Plan, PriceSetting, to_currency, to_decimal, to_own_prices
+
+
+class _File(Struct, forbid_unknown_fields=True):
+    homes: dict[str, list[str]] = {}
+    programs: dict[str, str] = {}
+    prices: dict[str, PriceSetting] = {}
+    currency: CurrencySetting | None = None
+    plans: dict[str, Plan] = {}
+
+
+def parse_config(path: str, data: bytes) -> Config:
+    """Raises ValueError for what is no TOML, no known setting, or makes no sense."""
+    found = msgspec.toml.decode(data, type=_File)
+    return Config(
+        path=path,
+        exists=True,
+        homes={name: tuple(map(os.path.expanduser, paths)) for name, paths in found.homes.items()},
+        programs={name: os.path.expanduser(program) for name, program in found.programs.items()},
+        prices=to_own_prices(found.prices),
+        currency=to_currency(found.currency),
+        plans={name: to_decimal(price) for name, price in found.plans.items()},
+    )

@@ -1,0 +1,87 @@
+"""The parts of the configuration that are about money: own prices, the currency, plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from corral.model.money import Currency
+from corral.model.prices import ListedTier, OwnPrice
+
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000)]
+"""US dollars per million tokens."""
+
+
+class PriceSetting(Struct, forbid_unknown_fields=True, rename={"priced_as": "as"}):
+    """One table `[prices."model"]`: rates, or the model as which it is priced."""
+
+    input: Dollars | None = None
+    output: Dollars | None = None
+    cache_read: Dollars | None = None
+    cache_write: Dollars | None = None
+    cache_write_1h: Dollars | None = None
+    priced_as: Annotated[str, Meta(min_length=1)] | None = None
+
+
+class CurrencySetting(Struct, forbid_unknown_fields=True):
+    """The table `[currency]`."""
+
+    code: Annotated[str, Meta(pattern="^[A-Z]{3}$")]
+    rate: Annotated[float, Meta(gt=0, le=1e9)]
+
+
+Plan = Annotated[float, Meta(ge=0, le=1e9)]
+
+
+def to_own_prices(settings: Mapping[str, PriceSetting]) -> dict[str, OwnPrice]:
+    """By model name. Raises ValueError that names the setting which can't be used."""
+    return {name: _to_own_price(name, setting) for name, setting in settings.items()}
+
+
+def to_currency(setting: CurrencySetting | None) -> Currency | None:
+    """None where none is set. Raises ValueError for a rate that makes no sense."""
+    if setting is None:
+        return None
+    if setting.code == "USD" and setting.rate != 1:
+        raise ValueError("currency: prices are in USD, so its rate is 1")
+    return Currency(setting.code, to_decimal(setting.rate))
+
+
+def to_decimal(value: float) -> Decimal:
+    """The number as the person wrote it."""
+    return Decimal(int(value) if value == int(value) else str(value))
+
+
+def _to_own_price(name: str, setting: PriceSetting) -> OwnPrice:
+    rates = (setting.input, setting.cache_read, setting.cache_write, setting.cache_write_1h, setting.output)
+    where = f'prices."{name}"'
+    if setting.priced_as is not None:
+        if any(rate is not None for rate in rates):
+            raise ValueError(f"{where}: either rates or `as`")
+        return OwnPrice(priced_as=setting.priced_as)
+    if setting.input is None or setting.output is None:
+        raise ValueError(f"{where}: needs `input` and `output` (US dollars per million tokens), or `as`")
+    return OwnPrice(
+        tier=ListedTier(
+            0,
+            _picos(setting.input, where),
+            _optional_picos(setting.cache_read, where),
+            _optional_picos(setting.cache_write, where),
+            _optional_picos(setting.cache_write_1h, where),
+            _picos(setting.output, where),
+        )
+    )
+
+
+def _optional_picos(rate: float | None, where: str) -> int | None:
+    return None if rate is None else _picos(rate, where)
+
+
+def _picos(rate: float, where: str) -> int:
+    picos = to_decimal(rate) * 10**6
+    if picos != int(picos):
+        raise ValueError(f"{where}: {rate} has more than six decimals")
+    return int(picos)
