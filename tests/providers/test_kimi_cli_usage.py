@@ -1,0 +1,451 @@
+"""What kimi-cli spent: each request once, wherever its line was copied to, and nothing that was not spent."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corral.model.key import Home
+from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
+from corral.providers.kimi_cli import usage as kimi_cli_usage
+from corral.providers.kimi_cli.usage import UNRECORDED_KINDS, list_usage_sources, read_usage
+from tests.providers.kimi_support import FIXTURES, ODD_LINES
+
+WORK_DIR = "/home/dev/projects/app"
+BUCKET = "a4d2cd2663893c14bb5cfde43ebe3eb3"
+AT = 1794771329.5
+AGENT = "aab811f41"
+
+
+def record(kind: str, at: object = AT, **payload: object) -> bytes:
+    return json.dumps({"timestamp": at, "message": {"type": kind, "payload": payload}}).encode() + b"\n"
+
+
+def spent(
+    at: object = AT, message_id: object = "chatcmpl-1", tokens: Iterable[object] = (10, 2, 30, 4), **more: object
+) -> bytes:
+    return record("StatusUpdate", at, token_usage=counts(tokens), message_id=message_id, plan_mode=False, **more)
+
+
+def counts(tokens: Iterable[object]) -> dict[str, object]:
+    names = ("input_other", "output", "input_cache_read", "input_cache_creation")
+    return dict(zip(names, tokens, strict=True))
+
+
+def mirrored(line: bytes, at: float, agent: str | None = AGENT, **names: object) -> bytes:
+    """The line of a sub-agent as its parent's log repeats it."""
+    who = {"parent_tool_call_id": "call_1", "agent_id": agent, "subagent_type": "coder"} if agent else names
+    return record("SubagentEvent", at, **who, event=json.loads(line)["message"])
+
+
+def shell(command: str, at: float = AT, call: str = "call_1", name: str = "Shell") -> bytes:
+    function = {"name": name, "arguments": json.dumps({"command": command})}
+    return record("ToolCall", at, type="function", id=call, function=function, extras=None)
+
+
+def write(path: Path, *lines: bytes) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b'{"type": "metadata", "protocol_version": "1.10"}\n' + b"".join(lines))
+    return path
+
+
+def source(path: Path, agent: str | None = None, session: str = "s") -> UsageSource:
+    return UsageSource(provider="kimi-cli", home="/h", scope=BUCKET, session_id=session, path=str(path), agent=agent)
+
+
+def read(tmp_path: Path, *lines: bytes, agent: str | None = None) -> UsageBatch:
+    path = write(tmp_path / "wire.jsonl", *lines)
+    batch = read_usage(source(path, agent), 0)
+    assert batch.next_offset == path.stat().st_size
+    return batch
+
+
+def billed(*batches: UsageBatch) -> dict[str, UsageEvent]:
+    """As the ledger does: equal keys are one event."""
+    return {event.key: event for batch in batches for event in batch.events}
+
+
+def total(*batches: UsageBatch) -> TokenUsage:
+    return sum((event.tokens for event in billed(*batches).values()), TokenUsage())
+
+
+class TestTokens:
+    def test_every_kind_goes_to_its_own(self, tmp_path: Path) -> None:
+        (event,) = read(tmp_path, spent()).events
+        assert event.tokens == TokenUsage(input=10, output=2, cache_read=30, cache_write=4)
+        assert (event.at, event.session_id, event.agent, event.model) == (AT, "s", None, None)
+
+    def test_milliseconds_are_seconds(self, tmp_path: Path) -> None:
+        (event,) = read(tmp_path, spent(at=AT * 1000)).events
+        assert event.at == AT
+
+    def test_compact_json_and_another_order_of_keys(self, tmp_path: Path) -> None:
+        compact = json.dumps(json.loads(spent()), separators=(",", ":")).encode() + b"\n"
+        turned = json.loads(spent(at=AT + 1))
+        turned = {"message": {"payload": turned["message"]["payload"], "type": "StatusUpdate"}, "timestamp": AT + 1}
+        assert len(read(tmp_path, compact, json.dumps(turned).encode() + b"\n").events) == 2
+
+
+class TestCopies:
+    def test_k1_a_fork_or_undo_copies_lines_that_are_billed_once(self, tmp_path: Path) -> None:
+        old = spent(AT), spent(AT + 1, None)
+        first = read_usage(source(write(tmp_path / "a", *old), session="a"), 0)
+        fork = read_usage(source(write(tmp_path / "b", *old, spent(AT + 9, "chatcmpl-9")), session="b"), 0)
+        assert total(first, fork).input == 30
+        assert set(billed(first)) < set(billed(fork))
+
+    def test_k1_turns_and_tools_of_a_fork_have_the_same_keys(self, tmp_path: Path) -> None:
+        old = record("TurnBegin", user_input="x"), shell("ls"), record("SteerInput", AT + 1, user_input="y")
+        first = read_usage(source(write(tmp_path / "a", *old)), 0)
+        fork = read_usage(source(write(tmp_path / "b", *old)), 0)
+        assert {deed.key for deed in first.deeds} == {deed.key for deed in fork.deeds}
+        assert len({deed.key for deed in first.deeds}) == 3
+
+    @pytest.mark.parametrize("message_id", ["chatcmpl-1", None])
+    def test_k2_a_fork_of_a_session_with_subagents(self, tmp_path: Path, message_id: str | None) -> None:
+        own = spent(AT, message_id), spent(AT + 1, message_id, (7, 7, 7, 7)), shell("ls", AT + 2)
+        mirrors = [mirrored(line, AT + n + 0.003) for n, line in enumerate(own)]
+        batches = (
+            read_usage(source(write(tmp_path / "subagents" / AGENT / "wire.jsonl", *own), AGENT), 0),
+            read_usage(source(write(tmp_path / "wire.jsonl", *mirrors)), 0),
+            read_usage(source(write(tmp_path / "fork" / "wire.jsonl", *mirrors), session="fork"), 0),
+        )
+        assert total(*batches).input == 17
+        assert total(batches[2]).input == 17, "the mirrors alone are enough"
+        assert len({deed.key for batch in batches for deed in batch.deeds}) == 1
+        assert {event.agent for event in billed(*batches).values()} == {AGENT}
+
+    @pytest.mark.parametrize(
+        ("second", "events"),
+        [
+            (spent(AT), 1),
+            (spent(AT + 1), 2),
+            (spent(AT, tokens=(11, 2, 30, 4)), 2),
+            (spent(AT, "chatcmpl-2"), 2),
+        ],
+    )
+    def test_k3_a_repeated_message_id(self, tmp_path: Path, second: bytes, events: int) -> None:
+        assert len(billed(read(tmp_path, spent(AT), second))) == events
+
+    def test_k3_a_subagents_repeated_message_id_with_another_usage(self, tmp_path: Path) -> None:
+        assert len(billed(read(tmp_path, spent(), spent(AT + 1, tokens=(1, 1, 1, 1)), agent=AGENT))) == 2
+
+    @pytest.mark.parametrize("names", [{"task_tool_call_id": "call_9"}, {"parent_tool_call_id": "call_9"}])
+    def test_k4_a_legacy_mirror_is_the_only_record(self, tmp_path: Path, names: dict[str, str]) -> None:
+        lines = (mirrored(spent(AT), AT + n, None, **names) for n in (0, 1))
+        batch = read(tmp_path, spent(AT - 1, "chatcmpl-0", (100, 0, 0, 0)), *lines)
+        assert total(batch).input == 120
+        assert [event.agent for event in batch.events] == [None, "call_9", "call_9"]
+        assert {event.session_id for event in batch.events} == {"s"}
+
+    def test_k4_a_mirror_within_a_mirror_is_the_inner_agents(self, tmp_path: Path) -> None:
+        inner = mirrored(spent(), AT + 1, "inner")
+        own = read_usage(source(write(tmp_path / "i", spent()), "inner"), 0)
+        outer = read_usage(source(write(tmp_path / "o", inner), "outer"), 0)
+        parent = read_usage(source(write(tmp_path / "p", mirrored(inner, AT + 2, "outer"))), 0)
+        assert len(billed(own, outer, parent)) == 1
+
+    def test_k5_without_an_id_time_and_usage_tell(self, tmp_path: Path) -> None:
+        assert len(billed(read(tmp_path, spent(AT, None), spent(AT, None), spent(AT + 1, None)))) == 2
+
+    def test_k5_equal_usages_of_a_subagent_without_ids_stay_two(self, tmp_path: Path) -> None:
+        own = spent(AT, None), spent(AT + 1, None)
+        mirrors = [mirrored(line, AT + n + 0.5) for n, line in enumerate(own)]
+        first = read_usage(source(write(tmp_path / "own", *own), AGENT), 0)
+        parent = read_usage(source(write(tmp_path / "parent", *mirrors)), 0)
+        assert len(billed(first, parent)) == 2
+
+
+class TestWhatIsNotUsage:
+    def test_k6_text_that_quotes_a_record(self, tmp_path: Path) -> None:
+        quoted = record("ContentPart", type="text", text=spent().decode())
+        strange = record("SomethingNew", text=spent().decode(), words=["TurnBegin", "ToolCall", "token_usage"])
+        batch = read(tmp_path, quoted, strange)
+        assert (batch.events, batch.deeds, batch.skipped) == ([], [], [])
+
+    def test_k6_null_usage_is_no_usage(self, tmp_path: Path) -> None:
+        batch = read(tmp_path, record("StatusUpdate", token_usage=None, message_id=None), record("StatusUpdate"))
+        assert (batch.events, batch.unrecorded, batch.skipped) == ([], [], [])
+
+    def test_k6_a_line_separator_and_bad_utf8_within_a_line(self, tmp_path: Path) -> None:
+        odd = json.dumps(json.loads(spent(AT, note="\u2028\x85")), ensure_ascii=False).encode() + b"\n"
+        bad = spent(AT + 1, note="?").replace(b'"?"', b'"\xff\xfe"')
+        batch = read(tmp_path, odd, bad, spent(AT + 2))
+        assert (len(batch.events), batch.skipped) == (3, [])
+
+    def test_k6_a_torn_last_line_waits(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "wire.jsonl", spent(AT))
+        whole = path.stat().st_size
+        line = spent(AT + 1, "chatcmpl-2")
+        with path.open("ab") as file:
+            file.write(line[:-1])
+        batch = read_usage(source(path), 0)
+        assert (len(batch.events), batch.next_offset, batch.skipped) == (1, whole, [])
+        with path.open("ab") as file:
+            file.write(b"\n")
+        again = read_usage(source(path), batch.next_offset)
+        assert (len(again.events), again.next_offset) == (1, path.stat().st_size)
+
+    @pytest.mark.parametrize(
+        "bad",
+        [
+            spent(tokens=(float("nan"), 1, 1, 1)),
+            spent(tokens=(1 << 64, 1, 1, 1)),
+            spent(tokens=(-1, 1, 1, 1)),
+            spent(tokens=("1", 1, 1, 1)),
+            spent(tokens=(True, 1, 1, 1)),
+            spent(tokens=(1.5, 1, 1, 1)),
+            spent(tokens=(None, 1, 1, 1)),
+            spent(at=float("nan")),
+            spent(at=None),
+            spent(at=-5),
+            spent(at="now"),
+            spent(at=1 << 70),
+            spent()[:120] + b"\n",
+            spent(tokens=(1, 1, 1, 1), message_id=["x"]),
+            b'{"token_usage": ' + b"[" * 200_000 + b"]" * 200_000 + b"}\n",
+        ],
+    )
+    def test_bad_usage_is_skipped_with_its_place_and_the_rest_is_exact(self, tmp_path: Path, bad: bytes) -> None:
+        batch = read(tmp_path, spent(AT), bad, spent(AT + 1))
+        assert total(batch).input == 20
+        (skip,) = batch.skipped
+        assert skip.offset == 49 + len(spent(AT))
+        assert skip.reason
+
+    @pytest.mark.parametrize("odd", ODD_LINES.values(), ids=ODD_LINES)
+    def test_odd_lines_hide_nothing(self, tmp_path: Path, odd: bytes) -> None:
+        assert total(read(tmp_path, spent(AT), odd, spent(AT + 1))).input == 20
+
+    def test_lone_surrogates_in_ids_and_names_can_be_stored(self, tmp_path: Path) -> None:
+        call = record("ToolCall", id="\ud800", function={"name": "X\udfff", "arguments": "{"})
+        batch = read(tmp_path, spent(message_id="\ud800"), call)
+        for text in (batch.events[0].key, batch.deeds[0].key, batch.deeds[0].name):
+            text.encode()
+
+    def test_a_line_too_long_is_skipped_unless_it_can_not_be_usage(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(kimi_cli_usage, "_LARGEST_LINE", 10_000)
+        monkeypatch.setattr(kimi_cli_usage, "_CHUNK", 777)
+        long = spent(AT, note="x" * 20_000)
+        dull = record("ToolResult", return_value="x" * 20_000)
+        fits = spent(AT + 1, note="x" * 9_000)
+        batch = read(tmp_path, dull, spent(AT + 2), long, fits, spent(AT + 3))
+        assert (total(batch).input, len(batch.skipped)) == (30, 1)
+        assert batch.skipped[0].offset == 49 + len(dull) + len(spent(AT + 2))
+
+    def test_a_link_a_fifo_and_nothing_are_said(self, tmp_path: Path) -> None:
+        target = write(tmp_path / "real", spent())
+        (tmp_path / "link").symlink_to(target)
+        os.mkfifo(tmp_path / "fifo")
+        for name in ("link", "fifo", "missing"):
+            batch = read_usage(source(tmp_path / name), 5)
+            assert (batch.events, batch.next_offset, len(batch.skipped)) == ([], 5, 1)
+
+
+class TestUnrecorded:
+    def kinds(self, batch: UsageBatch) -> list[str]:
+        return [item.kind for item in batch.unrecorded]
+
+    def test_k9_every_compaction_leaves_a_trace(self, tmp_path: Path) -> None:
+        lines = (
+            record("CompactionBegin", AT),
+            record("CompactionEnd", AT + 1),
+            record("StatusUpdate", AT + 2, token_usage=None, message_id=None, context_tokens=40),
+            record("CompactionBegin", AT + 3),
+        )
+        assert self.kinds(read(tmp_path, *lines)) == ["compaction", "compaction"]
+
+    def test_k9_a_side_question_over_the_wire(self, tmp_path: Path) -> None:
+        assert self.kinds(read(tmp_path, record("BtwBegin", id="b1", question="?"))) == ["side question"]
+        assert any("/btw" in kind for kind in UNRECORDED_KINDS)
+
+    @pytest.mark.parametrize(
+        ("between", "kinds"),
+        [
+            ([record("StepBegin", AT + 1, n=1)], ["killed turn"]),
+            ([], []),
+            ([record("StepBegin", AT + 1, n=1), spent(AT + 2)], []),
+            ([record("StepBegin", AT + 1, n=1), spent(AT + 2), record("StepBegin", AT + 3, n=2)], ["killed turn"]),
+            ([record("StepBegin", AT + 1, n=1), record("StepInterrupted", AT + 2)], []),
+            ([record("StepBegin", AT + 1, n=1), record("TurnEnd", AT + 2)], ["interrupted turn"]),
+            ([record("StepBegin", AT + 1, n=1), mirrored(spent(), AT + 2)], ["killed turn"]),
+            (
+                [record("StepBegin", AT + 1, n=1), record("StatusUpdate", AT + 2, message_id="m", token_usage=None)],
+                ["request without usage"],
+            ),
+        ],
+    )
+    def test_steps_that_no_usage_followed(self, tmp_path: Path, between: list[bytes], kinds: list[str]) -> None:
+        lines = (record("TurnBegin", AT, user_input="x"), *between)
+        assert self.kinds(read(tmp_path, *lines, record("TurnBegin", AT + 9, user_input="y"))) == kinds
+
+    def test_an_open_step_is_no_killed_one(self, tmp_path: Path) -> None:
+        batch = read(tmp_path, record("TurnBegin", user_input="x"), record("StepBegin", AT + 1, n=1))
+        assert self.kinds(batch) == []
+
+    def test_a_subagents_compaction_is_its_own_logs(self, tmp_path: Path) -> None:
+        begin = record("CompactionBegin")
+        assert self.kinds(read(tmp_path, mirrored(begin, AT + 1))) == []
+        assert self.kinds(read(tmp_path, begin, agent=AGENT)) == ["compaction"]
+        assert self.kinds(read(tmp_path, mirrored(begin, AT, None, task_tool_call_id="c"))) == ["compaction"]
+
+
+class TestDeeds:
+    def test_turns_are_what_the_session_was_told(self, tmp_path: Path) -> None:
+        lines = record("TurnBegin", AT, user_input="x"), record("SteerInput", AT + 1, user_input="y")
+        assert [deed.kind for deed in read(tmp_path, *lines).deeds] == ["turn", "turn"]
+        assert read(tmp_path, *lines, agent=AGENT).deeds == []
+
+    @pytest.mark.parametrize(
+        ("command", "name"),
+        [
+            ("git status", "Shell git"),
+            ("  /usr/local/bin/pytest -q", "Shell pytest"),
+            ("ls", "Shell ls"),
+            ("ls;rm x", "Shell ls"),
+            ("KEY=s3cret CODE='a b' OTHER=\"c d\" make all", "Shell make"),
+            ("KEY=$(cat secret) make", "Shell"),
+            ("KEY=s3cret", "Shell"),
+            ('"$HOME/my tool" x', "Shell"),
+            ("(cd x && ls)", "Shell"),
+            ("$TOOL x", "Shell"),
+            ("pässword x", "Shell"),
+            ("x" * 100, "Shell"),
+            ("", "Shell"),
+            ("A=1 " * 5000 + "make", "Shell"),
+        ],
+    )
+    def test_of_a_command_only_the_program_is_kept(self, tmp_path: Path, command: str, name: str) -> None:
+        (deed,) = read(tmp_path, shell(command)).deeds
+        assert (deed.kind, deed.name) == ("tool", name)
+        assert "s3cret" not in repr(deed)
+
+    def test_other_tools_by_name_and_odd_arguments(self, tmp_path: Path) -> None:
+        lines = (
+            shell("ls", AT, "1", name="WriteFile"),
+            record("ToolCall", AT, id="2", function={"name": "Shell", "arguments": '{"comm'}),
+            record("ToolCall", AT, id="3", function={"name": "Shell", "arguments": None}),
+            record("ToolCallRequest", AT, id="4", name="Shell", arguments='{"command": "ls -l"}'),
+        )
+        names = [deed.name for deed in read(tmp_path, *lines).deeds]
+        assert names == ["WriteFile", "Shell", "Shell", "Shell ls"]
+
+    def test_a_request_of_the_same_call_is_the_same_call(self, tmp_path: Path) -> None:
+        ask = record("ToolCallRequest", AT + 1, id="call_1", name="Shell", arguments="{}")
+        turn = record("TurnBegin", AT + 2, user_input="x")
+        assert len(read(tmp_path, turn, shell("ls"), ask).deeds) == 2
+        assert len(read(tmp_path, shell("ls"), turn, ask).deeds) == 3
+
+
+MIXED = (
+    record("TurnBegin", AT, user_input="x"),
+    record("StepBegin", AT + 1, n=1),
+    record("ContentPart", AT + 2, type="text", text="…"),
+    shell("git log", AT + 3, "call_2"),
+    record("ToolCallRequest", AT + 3.5, id="call_2", name="Shell", arguments="{}"),
+    spent(AT + 4, "chatcmpl-4"),
+    mirrored(spent(AT + 5, None), AT + 5),
+    mirrored(spent(AT + 6, None), AT + 6),
+    mirrored(spent(AT + 7, "chatcmpl-7"), AT + 7),
+    record("StepBegin", AT + 8, n=2),
+    record("TurnBegin", AT + 9, user_input="y"),
+    record("CompactionBegin", AT + 10),
+    record("StepBegin", AT + 11, n=1),
+    b'\x00 torn "token_usage" {\n',
+    record("TurnEnd", AT + 12),
+    spent(AT + 13, None),
+    mirrored(spent(AT + 14, None), AT + 14),
+    record("TurnBegin", AT + 15, user_input="z"),
+)
+
+
+def parts(*batches: UsageBatch) -> tuple[object, ...]:
+    return tuple(
+        Counter(map(repr, (item for batch in batches for item in getattr(batch, name))))
+        for name in ("events", "deeds", "unrecorded", "skipped")
+    )
+
+
+def read_in_pieces(path: Path, content: bytes, cuts: Iterable[int]) -> list[UsageBatch]:
+    path.write_bytes(b"")
+    batches: list[UsageBatch] = []
+    offset = written = 0
+    for cut in (*sorted(cuts), len(content)):
+        with path.open("ab") as file:
+            file.write(content[written:cut])
+        written = max(written, cut)
+        batches.append(read_usage(source(path), offset))
+        offset = batches[-1].next_offset
+    return batches
+
+
+class TestAppends:
+    def test_any_one_split_gives_the_result_of_one_reading(self, tmp_path: Path) -> None:
+        content = b"".join(MIXED)
+        path = tmp_path / "wire.jsonl"
+        whole = parts(*read_in_pieces(path, content, ()))
+        ends = [n + 1 for n, byte in enumerate(content) if byte == 10]
+        for cut in sorted({*ends, *(end - 1 for end in ends), *range(0, len(content), 41)}):
+            assert parts(*read_in_pieces(path, content, [cut])) == whole, cut
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(
+        lines=st.lists(st.sampled_from(MIXED), max_size=25),
+        cuts=st.lists(st.floats(0, 1), max_size=6),
+        chunk=st.sampled_from([50, 333, 1 << 20]),
+    )
+    def test_any_splits_of_any_lines(self, tmp_path: Path, lines: list[bytes], cuts: list[float], chunk: int) -> None:
+        content = b"".join(lines)
+        path = tmp_path / "wire.jsonl"
+        whole = parts(*read_in_pieces(path, content, ()))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kimi_cli_usage, "_CHUNK", chunk)
+            assert parts(*read_in_pieces(path, content, [int(cut * len(content)) for cut in cuts])) == whole
+
+    def test_nothing_new_is_nothing(self, tmp_path: Path) -> None:
+        path = write(tmp_path / "wire.jsonl", *MIXED)
+        size = path.stat().st_size
+        batch = read_usage(source(path), size)
+        assert (batch.next_offset, batch.events, batch.deeds, batch.skipped) == (size, [], [], [])
+
+
+class TestSources:
+    def home(self, path: Path) -> Home:
+        return Home(provider="kimi-cli", path=str(path), is_default=False, origin="test")
+
+    def test_logs_of_sessions_and_subagents(self, tmp_path: Path) -> None:
+        (tmp_path / "kimi.json").write_text(json.dumps({"work_dirs": [{"path": WORK_DIR, "kaos": "local"}]}))
+        session = tmp_path / "sessions" / BUCKET / "s1"
+        own = write(session / "wire.jsonl")
+        sub = write(session / "subagents" / AGENT / "wire.jsonl")
+        (session / "subagents" / "link").symlink_to(sub.parent)
+        (session / "subagents" / "x").mkdir()
+        (session / "subagents" / "x" / "wire.jsonl").symlink_to(sub)
+        (tmp_path / "sessions" / BUCKET / "s2").mkdir()
+        os.mkfifo(tmp_path / "sessions" / BUCKET / "s2" / "wire.jsonl")
+        found = {item.path: item for item in list_usage_sources(self.home(tmp_path))}
+        assert {path: item.agent for path, item in found.items()} == {str(own): None, str(sub): AGENT}
+        assert {(item.session_id, item.scope, item.work_dir) for item in found.values()} == {("s1", BUCKET, WORK_DIR)}
+
+    def test_no_home_no_sources(self, tmp_path: Path) -> None:
+        assert list(list_usage_sources(self.home(tmp_path / "none"))) == []
+
+    def test_real_trees(self) -> None:
+        batches = [read_usage(item, 0) for item in list_usage_sources(self.home(FIXTURES / "kimi-cli"))]
+        ids = {
+            key: event.tokens for key, event in billed(*batches).items()
+        }  # the fork 7e15d1fd repeats two of a0000004
+        assert sum(len(batch.events) for batch in batches) == len(ids) + 2
+        assert not [skip for batch in batches for skip in batch.skipped]
+        kinds = Counter(item.kind for batch in batches for item in batch.unrecorded)
+        assert kinds == {"interrupted turn": 1, "compaction": 1}
+        assert all(tokens.cache_read == 600 for tokens in ids.values())
