@@ -449,3 +449,17 @@ class TestSources:
         kinds = Counter(item.kind for batch in batches for item in batch.unrecorded)
         assert kinds == {"interrupted turn": 1, "compaction": 1}
         assert all(tokens.cache_read == 600 for tokens in ids.values())
+
+    def test_a_real_subagent_is_billed_by_message(self) -> None:
+        home = FIXTURES / "kimi-cli-usage"
+        batches = [read_usage(item, 0) for item in list_usage_sources(self.home(home))]
+        truth: dict[str, int] = {}
+        for path in home.rglob("wire.jsonl"):
+            for line in path.read_text().splitlines():
+                message = json.loads(line).get("message", {"payload": {}})
+                while "event" in message["payload"]:
+                    message = message["payload"]["event"]
+                if message.get("type") == "StatusUpdate":
+                    truth[message["payload"]["message_id"]] = sum(message["payload"]["token_usage"].values())
+        assert (len(batches), len(billed(*batches))) == (2, 4)
+        assert total(*batches).total == sum(truth.values())

@@ -382,3 +382,18 @@ class TestSources:
         migrated = [batch for session, batch in batches.items() if session.startswith("ses_")]
         assert [(batch.events, batch.deeds) for batch in migrated] == [([], [])]
         assert [item.parent_id for item in found if item.parent_id] == ["session_bd31fefe-b73e-4e68-9d14-4dcfd1e7cc56"]
+
+    def test_real_forks_subagents_and_interrupted_turns_are_billed_by_message(self) -> None:
+        home = FIXTURES / "kimi-code-usage"
+        batches = [read_usage(item, 0) for item in list_usage_sources(self.home(home))]
+        truth: dict[str, int] = {}
+        for path in home.rglob("wire.jsonl"):
+            for line in path.read_text().splitlines():
+                step = json.loads(line).get("event", {})
+                if step.get("type") == "step.end" and "messageId" in step:
+                    truth[step["messageId"]] = sum(step["usage"].values())
+        assert sum(len(batch.events) for batch in batches) > len(truth), "forks repeat records"
+        assert len(billed(*batches)) == len(truth)
+        assert total(*batches).total == sum(truth.values())
+        assert {one.model for one in billed(*batches).values()} == {"fake-model"}
+        assert [item.kind for batch in batches for item in batch.unrecorded] == ["interrupted turn"] * 2
