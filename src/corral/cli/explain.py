@@ -9,6 +9,7 @@ from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.engine.naming import find_session, full_name
 from corral.engine.report import SessionDocument, SessionReport, report_session
+from corral.system.text import printable
 
 _COLOURS = {"live": "green", "stale": "grey", "remote-host": "grey", "unknown": "violet", "refused": "red"}
 
@@ -46,8 +47,8 @@ def render(name: str, report: SessionReport, *, colour: bool) -> list[str]:
         pid = f" pid {claim.pid}" if claim.pid is not None else ""
         lines += [
             f"- {claim.kind}{pid}: {verdict} ({claim.rule})",
-            f"    {claim.reason}",
-            f"    {claim.path}",
+            f"    {printable(claim.reason)}",
+            f"    {printable(claim.path)}",
         ]
     if not report.evidence:
         lines.append("- no process ever claimed it: no registry, lock, journal or runtime.json names it")
@@ -55,7 +56,7 @@ def render(name: str, report: SessionReport, *, colour: bool) -> list[str]:
         lines.append(f"- pid {pid} runs, is of the same provider and home, and says nothing: it could serve it")
     if report.path:
         durable = "is there" if report.durable else "is not there"
-        lines.append(f"- on disk: what a resume needs {durable}\n    {report.path}")
+        lines.append(f"- on disk: what a resume needs {durable}\n    {printable(report.path)}")
     lines += [f"- note: {note}" for note in report.notes]
     lines += [f"- warning: {warning}" for warning in report.warnings]
     return lines

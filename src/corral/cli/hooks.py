@@ -16,12 +16,23 @@ from corral.hooks.install import Done, Outcome, Setting, install, uninstall
 from corral.hooks.status import Status, read_status
 
 _EPILOG = """\
+examples:
+  corral hooks                      how they stand
+  corral hooks install kimi-code    ask Kimi Code to report
+
 Without PROVIDER, every CLI is meant; without --home, each of its homes: the default, the one that its variable
 names, and those in corral's config; to install or uninstall, as far as they exist.
 
 The hooks note which process serves which session: no prompts, no answers, no command lines. Agents that are
 already running are seen after their next start. See docs/hooks.md.
 """
+
+
+_ACTIONS = (
+    ("status", "say how our hooks stand, and what would mend them", "example:\n  corral hooks status kimi-code"),
+    ("install", "ask a CLI to report its sessions", "example:\n  corral hooks install kimi-cli"),
+    ("uninstall", "take our entries out again", "example:\n  corral hooks uninstall kimi-cli"),
+)
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -32,11 +43,16 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         description="Ask an agent CLI to report which process serves which session.",
         epilog=_EPILOG,
     )
-    names = hook_providers()
-    parser.add_argument("action", choices=("install", "uninstall", "status"), nargs="?", default="status")
-    parser.add_argument("provider", choices=names, nargs="?", metavar="PROVIDER", help=", ".join(names))
-    parser.add_argument("--home", action="append", default=[], metavar="PATH", help="a data root of PROVIDER; repeat")
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.set_defaults(action="status", provider=None, home=[], json=False)
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", prog="corral hooks")
+    for action, summary, example in _ACTIONS:
+        one = add_command(
+            actions, action, summary=summary, description=f"{summary[0].upper()}{summary[1:]}.", epilog=example
+        )
+        names = hook_providers()
+        one.add_argument("provider", choices=names, nargs="?", metavar="PROVIDER", help=", ".join(names))
+        one.add_argument("--home", action="append", default=[], metavar="PATH", help="a data root of PROVIDER; repeat")
+        one.add_argument("--json", action="store_true", help="print JSON")
     return parser
 
 
@@ -44,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
     if args.home and not args.provider:
         print("corral hooks: --home needs a PROVIDER", file=sys.stderr)
         return 2
-    if args.action == "status":
+    if args.action in (None, "status"):
         return _show_status(list_settings(args.provider, args.home), args.json)
     settings = list_settings(args.provider, args.home, existing=True)
     if not settings:

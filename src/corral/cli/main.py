@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import gc
 import importlib
+import io
 import os
 import sys
 from collections.abc import Sequence
 
 from corral.cli.parsers import format_help
 from corral.errors import CorralError
+from corral.system.text import printable
 from corral.version import __version__
 
 COMMANDS = {
@@ -28,6 +31,7 @@ COMMANDS = {
 }
 
 _BUG = 70
+_NO_OUTPUT = 1
 
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
@@ -63,9 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return args.run(args)
     except CorralError as error:
-        print(f"corral: {error.message}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
+        for line in (f"corral: {error.message}", *([f"  {error.hint}"] if error.hint else [])):
+            print("\n".join(printable(part) for part in line.split("\n")), file=sys.stderr)
         return error.exit_code
 
 
@@ -82,18 +85,38 @@ def _import_msgspec_lightly() -> None:
         del sys.modules["typing_extensions"]
 
 
+def _prepare_output() -> int:
+    """Signs that a terminal can't show are replaced, never fatal. Non-zero when there is no output at all."""
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
+        print("corral: there is no standard output", file=sys.stderr)
+        return _NO_OUTPUT
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    return 0
+
+
 def run() -> None:
     """The console script."""
     gc.disable()  # every command is short: collecting costs more than it would free
+    code = _prepare_output()
     try:
-        code = main()
-        sys.stdout.flush()
+        code = main() if code == 0 else code
+        if code != _NO_OUTPUT:
+            sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
     except BrokenPipeError:
         # The reader (head, less) has left: nothing is wrong.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EIO, errno.EBADF):
+            raise
+        # The disk behind the output is full, or it was closed.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"corral: the output could not be written: {error.strerror}", file=sys.stderr)
+        code = 1
     except Exception:  # noqa: BLE001 - the last line of defence: say that it is a bug, and show it
         import traceback
 

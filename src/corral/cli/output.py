@@ -6,10 +6,16 @@ import sys
 
 
 def print_json(report: object) -> None:
-    """One indented JSON document."""
+    """One indented JSON document. Bytes of a path that are no UTF-8 appear as \\udcXX, as Python names them."""
     import msgspec
 
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(report), indent=2).decode() + "\n")
+    try:
+        text = msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+    except UnicodeEncodeError:
+        import json
+
+        text = json.dumps(msgspec.to_builtins(report), indent=2)
+    sys.stdout.write(text + "\n")
 
 
 def print_lines(lines: list[str]) -> None:

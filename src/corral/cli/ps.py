@@ -83,11 +83,15 @@ def run(args: argparse.Namespace) -> int:
         print_lines([session.session_id for session in ordered])
     else:
         folded = states is not None and args.state is None
-        print_lines(render(survey, ordered, fold_doubt=folded, width=terminal_width(), colour=use_colour()))
+        print_lines(
+            render(survey, ordered, fold_doubt=folded, width=terminal_width(), colour=use_colour(), under=under)
+        )
     return 0
 
 
-def render(survey: Survey, sessions: list[Session], *, fold_doubt: bool, width: int, colour: bool) -> list[str]:
+def render(
+    survey: Survey, sessions: list[Session], *, fold_doubt: bool, width: int, colour: bool, under: str | None = None
+) -> list[str]:
     """The table for people: rows, what may be open elsewhere, what could not be read, a line of counts."""
     rows = [session for session in sessions if not (fold_doubt and session.verdict.maybe_pids)]
     lines: list[str] = []
@@ -96,8 +100,8 @@ def render(survey: Survey, sessions: list[Session], *, fold_doubt: bool, width: 
     lines += _doubt_lines(survey, sessions, width, colour)
     for problem in survey.degraded:
         lines.append(paint(f"! {problem.provider}: {problem.step}: {problem.reason}", "amber", colour))
-    if not any(survey.counts.values()) and not survey.no_session_yet and not survey.unattributed:
-        lines += _nothing_found(survey)
+    if not any(survey.counts.values()) and not survey.no_session_yet:
+        lines += _nothing_found(survey) if under is None else [f"no sessions in {tilde(under)} or below"]
     else:
         lines.append(_counts_line(survey))
     return lines
@@ -191,7 +195,8 @@ def _nothing_found(survey: Survey) -> list[str]:
         "Try:",
         "  corral doctor                       what is installed, where it would be looked for",
         "  corral hooks install kimi-cli       so that a running agent tells which session it serves",
-        "  .venv/bin/python examples/reference_agent.py --home /tmp/try-corral   an agent to try it with",
+        "  .venv/bin/python examples/reference_agent.py --home /tmp/try-corral   an agent to try it with,",
+        "  KIMI_SHARE_DIR=/tmp/try-corral corral ps   and, in another terminal, what corral says of it",
     ]
 
 
@@ -199,15 +204,22 @@ def short_ids(ids: list[str]) -> dict[str, str]:
     """Each id as long as is needed to be unique among these, and at least eight characters."""
     from corral.model.key import spoken_id
 
-    spoken = {session_id: spoken_id(session_id) for session_id in ids}
+    names = sorted((spoken_id(session_id), session_id) for session_id in set(ids))
     short: dict[str, str] = {}
-    for session_id, name in spoken.items():
-        others = [other for key, other in spoken.items() if key != session_id]
-        length = 8
-        while length < len(name) and any(other.startswith(name[:length]) for other in others):
-            length += 1
-        short[session_id] = name[:length]
+    for position, (name, session_id) in enumerate(names):
+        neighbours = [other for other, _ in (names[position - 1 : position] + names[position + 1 : position + 2])]
+        shared = max((_common_length(name, other) for other in neighbours), default=0)
+        short[session_id] = name[: max(8, shared + 1)]
     return short
+
+
+def _common_length(one: str, other: str) -> int:
+    length = 0
+    for left, right in zip(one, other, strict=False):
+        if left != right:
+            break
+        length += 1
+    return length
 
 
 def _key(sort: str):

@@ -7,6 +7,8 @@ import sys
 import unicodedata
 from collections.abc import Sequence
 
+from corral.system.text import printable
+
 COLOURS = {
     "green": "32",
     "blue": "34",
@@ -71,9 +73,10 @@ def age(seconds: float) -> str:
 
 
 def tilde(path: str | None) -> str:
-    """A path as people write it."""
+    """A path as people write it; what could move the cursor is shown as what it is."""
     if not path:
         return "–"
+    path = printable(path)
     home = os.path.expanduser("~")
     return "~" + path[len(home) :] if path == home or path.startswith(home + "/") else path
 

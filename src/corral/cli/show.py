@@ -13,6 +13,7 @@ from corral.engine.naming import find_session, full_name
 from corral.engine.report import SessionDocument, report_session
 from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait
 from corral.model.session import Session
+from corral.system.text import printable
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -62,7 +63,7 @@ def render(session: Session, *, now: float, colour: bool) -> list[str]:
     facts += [("note", note) for note in (record.notes if record else ())]
     facts += [("warning", warning) for warning in session.warnings]
     facts += [("way back", line) for line in say_plan(session.restore, full_name(session))]
-    return [f"{name:>12}  {value}" for name, value in facts if value]
+    return [f"{name:>12}  {value if name == 'state' else printable(value)}" for name, value in facts if value]
 
 
 def say_plan(plan: RestorePlan, name: str) -> list[str]:

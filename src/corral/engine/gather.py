@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.engine.catalogue import all_providers
 from corral.hooks.journal import read_journals
@@ -40,6 +40,8 @@ class Facts(Struct, frozen=True, kw_only=True):
     homes: Sequence[HomeFacts]
     journals: Sequence[Journal]
     recognised: Sequence[Recognised]
+    unread_journals: Sequence[Skipped]
+    """Journals, or whole directories of them, that could not be read: what they say is not known."""
     skipped: Sequence[Skipped]
     degraded: Sequence[Degraded]
 
@@ -84,26 +86,38 @@ def gather(
     homes: list[HomeFacts] = []
     journals: list[Journal] = []
     recognised: list[Recognised] = []
+    unread: list[Skipped] = []
     for provider in all_providers() if providers is None else providers:
         mine = [found for process in table if (found := provider.recognise(process, table))]
-        recognised += mine
         reports: list[Journal] = []
         for entry in read_journals(state_dir, provider.name):
             if isinstance(entry, Skipped):
-                reader.skipped.append(entry)
+                unread.append(entry)
             else:
                 reports.append(entry)
         journals += reports
-        for home in _all_homes(provider, env, mine, reports):
+        listed = _all_homes(provider, env, mine, reports)
+        # A process names its home as it was told; the same directory by another name is the same home.
+        names = {os.path.realpath(home.path): home.path for home in listed}
+        recognised += [
+            structs.replace(one, home=names.get(os.path.realpath(one.home), one.home)) if one.home else one
+            for one in mine
+        ]
+        for home in listed:
             if os.path.isdir(home.path) and (facts := reader.read(provider, home)):
                 homes.append(facts)
     return Facts(
         homes=homes,
         journals=journals,
         recognised=recognised,
-        skipped=reader.skipped,
-        degraded=reader.degraded,
+        unread_journals=unread,
+        skipped=[*reader.skipped, *unread],
+        degraded=[*reader.degraded, *_tell_unread(unread)],
     )
+
+
+def _tell_unread(unread: Sequence[Skipped]) -> list[Degraded]:
+    return [Degraded(provider=one.provider, step=f"read {one.path}", reason=one.reason) for one in unread]
 
 
 class _Reader:
@@ -140,12 +154,18 @@ class _Reader:
         self._cache.keep(known)
         found: list[Claim | BadClaim] = list(provider.list_claims(home))
         found += [read_runtime_claim(record.sidecar.path, record.key) for record in sidecars if record.sidecar]
+        bad = [claim for claim in found if isinstance(claim, BadClaim)]
+        self.skipped += [
+            Skipped(provider=provider.name, path=claim.path, reason=claim.reason)
+            for claim in bad
+            if not claim.session_id
+        ]
         return HomeFacts(
             provider=provider,
             home=home,
             records=records,
             claims=[claim for claim in found if isinstance(claim, Claim)],
-            bad_claims=[claim for claim in found if isinstance(claim, BadClaim)],
+            bad_claims=bad,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 from corral.engine.catalogue import find_provider
@@ -66,4 +67,4 @@ def parse_name(name: str) -> Name:
             f"{name!r} is not a session id ({Refusal.IDENTITY_INVALID})",
             hint="an id is letters, digits, '.', '_' and '-'; corral ps --all lists them",
         )
-    return Name(provider or None, home or None, scope if slash else None, session_id)
+    return Name(provider or None, os.path.expanduser(home) if home else None, scope if slash else None, session_id)

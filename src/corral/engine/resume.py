@@ -22,6 +22,7 @@ from corral.providers import Capabilities, Provider
 from corral.sidecar.processes import own_identity
 from corral.store.launches import Launch, Launches, find_damage
 from corral.system import places
+from corral.system.text import printable
 from corral.verdicts.restore_plan import refuse_live
 
 _HOME_WAIT_SECONDS = 120.0
@@ -58,8 +59,9 @@ def _refuse_served(plan: RestorePlan) -> Resume | Refused:
 
 
 def refusal_error(session: Session, refused: Refused) -> CorralError:
-    hint = "\n  ".join(refused.remedy) if refused.remedy else None
-    return CorralError(f"{full_name(session)} is not resumed ({refused.reason}): {refused.message}", hint=hint)
+    hint = "\n  ".join(map(printable, refused.remedy)) if refused.remedy else None
+    message = f"{full_name(session)} is not resumed ({refused.reason}): {printable(refused.message)}"
+    return CorralError(message, hint=hint)
 
 
 def resume_in_place(name: str, *, anyway: bool, tell: Callable[[str], None]) -> NoReturn:
@@ -70,7 +72,7 @@ def resume_in_place(name: str, *, anyway: bool, tell: Callable[[str], None]) -> 
     launches = Launches(places.state_dir())
     locks = _take_locks(session, capabilities, launches, tell)
     # Again, now that nobody else can start it: what was true before the wait may not be true any more.
-    session, plan = plan_to_resume(full_name(session), anyway=anyway)
+    session, plan = plan_to_resume(full_name(session, with_home=True), anyway=anyway)
     launch = _record_launch(session, plan, provider, launches)
     _leave_guard(launch, launches, locks)
     try:

@@ -16,7 +16,7 @@ from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
 from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity, Recognised
 from corral.model.record import SessionRecord
-from corral.model.session import AgentProcess, Degraded, Session, Survey
+from corral.model.session import AgentProcess, Degraded, Survey
 from corral.model.verdict import ClaimVerdict, Liveness, SessionVerdict, State
 from corral.providers import Provider
 from corral.store.cache import Cache
@@ -65,15 +65,17 @@ def take_survey(
     host = read_host_facts()
     facts = gather(env, places.state_dir(), cache, table, host, providers, thorough=selection.is_narrow)
     launches = Launches(places.state_dir()).read_all()
-    judged = _judge_claims(facts, host, cache, _launch_claims(launches, host.now))
+    judged = _judge_claims(facts, host, cache, _launch_claims(launches))
     accounted = _accounted(facts, judged)
     attribution = attribute(facts.recognised, accounted, {})
     installations: list[Installation] = []
     if attribution.unattributed:
         installations = _read_installations(facts)
-        attribution = attribute(facts.recognised, accounted, _hook_cover(installations))
+        cover = _hook_cover(installations, facts)
+        attribution = attribute(facts.recognised, accounted, cover, host.now, _distrusted(facts))
     counts: Counter[State] = Counter()
-    entries = list(_entries(facts, judged, attribution, selection, counts))
+    unseen = None if table.is_readable else "running processes can't be seen here, so any of them could have it open"
+    entries = list(_entries(facts, judged, attribution, selection, counts, unseen))
     answerer = Answerer(env=env, table=table, launches=launches, anyway=anyway)
     sessions = [
         answerer.answer(entry.key, entry.record, entry.verdict, entry.facts.provider, entry.facts.home)
@@ -88,13 +90,13 @@ def take_survey(
         unattributed=_listed(attribution.unattributed, installations, advise=True),
         no_session_yet=_listed(attribution.no_session_yet, installations, advise=False),
         homes=tuple(home.home for home in facts.homes),
-        degraded=(*facts.degraded, *_own_problems(config.problem, config.path, cache.problem)),
+        degraded=(*facts.degraded, *_own_problems(config.problem, config.path, cache.problem, unseen)),
         skipped=tuple(facts.skipped),
     )
 
 
-def _launch_claims(launches: Iterable[Launch], now: float) -> list[Claim]:
-    """Our own word counts until the provider's first one, and not for long."""
+def _launch_claims(launches: Iterable[Launch]) -> list[Claim]:
+    """Our own word, until the provider's first one."""
     return [
         Claim(
             kind=ClaimKind.LAUNCH,
@@ -111,7 +113,25 @@ def _launch_claims(launches: Iterable[Launch], now: float) -> list[Claim]:
             work_dir=launch.cwd,
         )
         for launch in launches
-        if not launch.confirmed and launch.problem is None and now - launch.launched_at < _PENDING_SECONDS
+        if not launch.confirmed
+    ]
+
+
+def _doubt_old_launches(verdicts: Sequence[ClaimVerdict], now: float) -> list[ClaimVerdict]:
+    """A launch that was never confirmed is pending for a while; then the process may have any session, this one too."""
+    return [
+        structs.replace(
+            verdict,
+            liveness=Liveness.UNKNOWN,
+            rule="unconfirmed",
+            reason=f"corral started pid {verdict.claim.pid} on it, and its provider never said what it serves",
+            identity=None,
+        )
+        if verdict.claim.kind is ClaimKind.LAUNCH
+        and verdict.liveness is Liveness.LIVE
+        and now - (verdict.claim.written_at or 0.0) > _PENDING_SECONDS
+        else verdict
+        for verdict in verdicts
     ]
 
 
@@ -134,7 +154,7 @@ def _judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequenc
         if not exact and pin is None and verdict.identity is not None and claim.written_at is not None:
             pins.append((claim.path, claim.written_at, verdict.identity))
     cache.keep_pins(pins)
-    return decide_superseded(verdicts)
+    return _doubt_old_launches(decide_superseded(verdicts), host.now)
 
 
 def _probe(claim: Claim) -> ProbeFacts | None:
@@ -155,13 +175,26 @@ def _read_installations(facts: Facts) -> list[Installation]:
     return [installation for installation in found if installation is not None]
 
 
-def _hook_cover(installations: Sequence[Installation]) -> dict[tuple[str, str], HookCover]:
+def _hook_cover(installations: Sequence[Installation], facts: Facts) -> dict[tuple[str, str], HookCover]:
     """Where our hooks are in a config that has not changed since: every later process has read them."""
+    silences = {home.provider.name: home.provider.capabilities.silent_s for home in facts.homes}
+    blind = {one.provider for one in facts.unread_journals if not one.path.endswith(".json")}
     cover: dict[tuple[str, str], HookCover] = {}
     for found in installations:
-        if found.present and not found.problems and found.config_ctime is not None:
-            cover[found.provider, found.home] = HookCover(since=max(found.installed_at, found.config_ctime))
+        if found.present and not found.problems and found.config_ctime is not None and found.provider not in blind:
+            since = max(found.installed_at, found.config_ctime)
+            cover[found.provider, found.home] = HookCover(since=since, silence_s=silences[found.provider])
     return cover
+
+
+def _distrusted(facts: Facts) -> set[tuple[int, int]]:
+    """PID and start ticks of processes whose journal can't be read, as its name says them."""
+    found: set[tuple[int, int]] = set()
+    for one in facts.unread_journals:
+        pid, _, ticks = os.path.basename(one.path).removesuffix(".json").partition("-")
+        if pid.isdecimal() and ticks.isdecimal():
+            found.add((int(pid), int(ticks)))
+    return found
 
 
 class _Join:
@@ -193,6 +226,7 @@ def _entries(
     attribution: Attribution,
     selection: Selection,
     counts: Counter[State],
+    unseen: str | None,
 ) -> Iterable[Entry]:
     join = _Join(judged, (bad for home in facts.homes for bad in home.bad_claims))
     for home in facts.homes:
@@ -203,7 +237,7 @@ def _entries(
         # Most sessions are idle and not asked for: they are counted here, in the cheapest way.
         idle = 0
         for record in home.records:
-            if maybe_pids or record.session_id in named:
+            if maybe_pids or unseen or record.session_id in named:
                 claimed[record.session_id].append(record)
                 continue
             if not selection.covers(record.work_dir):
@@ -222,7 +256,7 @@ def _entries(
             verdicts = join.by_id.get((name, path, session_id), [])
             bad = join.bad_by_id.get((name, path, session_id), [])
             for key, record, verdict in _decide_id(
-                home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids
+                home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids, unseen
             ):
                 if not selection.covers(_work_dir(record, verdict)):
                     continue
@@ -246,6 +280,7 @@ def _decide_id(
     verdicts: Sequence[ClaimVerdict],
     bad: Sequence[BadClaim],
     maybe_pids: Sequence[int],
+    unseen: str | None,
 ) -> Iterable[tuple[SessionKey, SessionRecord | None, SessionVerdict]]:
     """All sessions of one id in one home: usually one, several where ids repeat in scopes."""
     scopes = {record.scope for record in records}
@@ -263,7 +298,7 @@ def _decide_id(
 
     for record in records:
         bad_here = [claim for claim in bad if claim.scope in (None, record.scope)]
-        yield record.key, record, decide_state(record, of_scope(record.scope), bad_here, maybe_pids, adrift)
+        yield record.key, record, decide_state(record, of_scope(record.scope), bad_here, maybe_pids, adrift, unseen)
     homeless = {verdict.claim.scope for verdict in verdicts if id(verdict) not in placed} - scopes
     for scope in homeless:
         if scope is None and records:
@@ -301,15 +336,14 @@ def _listed(
     return tuple(listed)
 
 
-def _own_problems(config_problem: str | None, config_path: str, cache_problem: str | None) -> list[Degraded]:
+def _own_problems(
+    config_problem: str | None, config_path: str, cache_problem: str | None, unseen: str | None
+) -> list[Degraded]:
     problems: list[Degraded] = []
+    if unseen is not None:
+        problems.append(Degraded(provider="corral", step="read /proc", reason=unseen))
     if config_problem is not None:
         problems.append(Degraded(provider="corral", step=f"read {config_path}", reason=config_problem))
     if cache_problem is not None:
         problems.append(Degraded(provider="corral", step="use the cache", reason=cache_problem))
     return problems
-
-
-def sessions_of(pid: int, survey: Survey) -> list[Session]:
-    """The sessions of a survey that this process serves."""
-    return [session for session in survey.sessions if pid in session.pids]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from collections.abc import Sequence
 from enum import StrEnum
@@ -77,6 +79,8 @@ def install(setting: Setting) -> Done:
         return _refused(setting, f"{setting.home} does not exist: start {setting.provider} once, or give --home")
     try:
         place_program(setting.data_dir)
+        _require_writable(setting.state_dir)
+        _require_writable(os.path.join(setting.state_dir, "hooks"))
         for _ in range(_ATTEMPTS):
             plan = _plan_install(setting)
             try:
@@ -104,6 +108,13 @@ def uninstall(setting: Setting) -> Done:
     except OSError as error:
         return _refused(setting, f"{error.filename or setting.config_path}: {error.strerror or error}")
     return _refused(setting, f"{setting.config_path}: another program keeps changing it")
+
+
+def _require_writable(directory: str) -> None:
+    """What can't be recorded must not be installed: nobody could take it out again cleanly. Raises OSError."""
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    if not os.access(directory, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
 
 
 def place_program(data_dir: str) -> None:

@@ -66,6 +66,8 @@ class SessionVerdict(Struct, frozen=True, kw_only=True):
     activity: Activity | None = None
     processes: tuple[ProcessIdentity, ...] = ()
     """The verified processes that serve it, earliest claim first."""
+    may_be_served: bool = False
+    """Some process could be serving it, though none is proven to: then nothing may open it unasked."""
     maybe_pids: tuple[int, ...] = ()
     """Of `unknown (maybe_open)`: the unattributed processes that could be serving it."""
     evidence: tuple[ClaimVerdict, ...] = ()

@@ -50,6 +50,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     proven_versions: tuple[str, ...]
     home_variables: tuple[str, ...]
     """What moves its home: dropped from the child's environment unless the session's home needs them."""
+    silent_s: float | None
+    """How long a process may run before it has a session: seconds, or None where it has none until its first prompt."""
     needs_hooks: bool
     """Without our hooks its processes stay unattributed."""
     poison: tuple[str, ...] = ()

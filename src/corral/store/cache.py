@@ -19,14 +19,14 @@ _SHAPE = f"{__version__} {' '.join(SessionRecord.__struct_fields__)}"
 _TABLES = {
     "about": "(shape TEXT NOT NULL)",
     "records": """(
-        provider TEXT NOT NULL, home TEXT NOT NULL, directory TEXT NOT NULL, entries BLOB NOT NULL,
+        provider TEXT NOT NULL, home BLOB NOT NULL, directory BLOB NOT NULL, entries BLOB NOT NULL,
         PRIMARY KEY (provider, home, directory))""",
     "pins": """(
-        path TEXT NOT NULL, pid INTEGER NOT NULL, written_at REAL NOT NULL,
+        path BLOB NOT NULL, pid INTEGER NOT NULL, written_at REAL NOT NULL,
         boot_id TEXT NOT NULL, pid_ns INTEGER NOT NULL, start_ticks INTEGER NOT NULL,
         PRIMARY KEY (path, pid, written_at)) WITHOUT ROWID""",
     "versions": """(
-        path TEXT PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, changed_ns INTEGER NOT NULL,
+        path BLOB PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, changed_ns INTEGER NOT NULL,
         said TEXT NOT NULL) WITHOUT ROWID""",
 }
 
@@ -98,7 +98,7 @@ class Cache:
             return entries
         try:
             rows = self._db.execute(
-                "SELECT entries FROM records WHERE provider = ? AND home = ?", (provider, home)
+                "SELECT entries FROM records WHERE provider = ? AND home = ?", (provider, os.fsencode(home))
             ).fetchall()
             for (blob,) in rows:
                 entries += _decode(blob)
@@ -116,7 +116,7 @@ class Cache:
 
         def store(db: sqlite3.Connection) -> None:
             for directory, entries in changed.items():
-                where = (known.provider, known.home, directory)
+                where = (known.provider, os.fsencode(known.home), os.fsencode(directory))
                 if entries:
                     db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (*where, _encode(entries)))
                 else:
@@ -131,7 +131,7 @@ class Cache:
         try:
             row = self._db.execute(
                 "SELECT boot_id, pid_ns, pid, start_ticks FROM pins WHERE path = ? AND pid = ? AND written_at = ?",
-                (path, pid, written_at),
+                (os.fsencode(path), pid, written_at),
             ).fetchone()
         except sqlite3.Error as error:
             self.problem = str(error)
@@ -140,7 +140,7 @@ class Cache:
 
     def keep_pins(self, pins: Iterable[tuple[str, float, ProcessIdentity]]) -> None:
         """Pin verified records (path, written_at, process). A path keeps its newest few only."""
-        rows = [(path, who.pid, at, who.boot_id, who.pid_ns, who.start_ticks) for path, at, who in pins]
+        rows = [(os.fsencode(path), who.pid, at, who.boot_id, who.pid_ns, who.start_ticks) for path, at, who in pins]
         if not rows:
             return
 
@@ -158,7 +158,7 @@ class Cache:
             status = os.stat(path)
             row = self._db.execute(
                 "SELECT said FROM versions WHERE path = ? AND device = ? AND inode = ? AND changed_ns = ?",
-                (path, status.st_dev, status.st_ino, status.st_ctime_ns),
+                (os.fsencode(path), status.st_dev, status.st_ino, status.st_ctime_ns),
             ).fetchone()
         except (OSError, sqlite3.Error):
             return None
@@ -169,7 +169,7 @@ class Cache:
             status = os.stat(path)
         except OSError:
             return
-        row = (path, status.st_dev, status.st_ino, status.st_ctime_ns, said)
+        row = (os.fsencode(path), status.st_dev, status.st_ino, status.st_ctime_ns, said)
         self._write(lambda db: db.execute("INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?)", row))
 
     def _write(self, change: Callable[[sqlite3.Connection], object]) -> None:
@@ -185,6 +185,8 @@ class Cache:
                 raise
         except sqlite3.Error as error:
             self.problem = str(error)  # busy or full: the next survey reads anew
+        except UnicodeEncodeError:
+            pass  # a path that is no UTF-8: read anew each time
 
     def close(self) -> None:
         if self._db is not None:

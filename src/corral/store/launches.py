@@ -94,15 +94,6 @@ class Launches:
                 found.append(structs.replace(_decode(content.data), path=os.path.join(self._directory, name)))
         return found
 
-    def find(self, identity: ProcessIdentity) -> Launch | None:
-        content = read_regular(self._path(identity), _LIMIT)
-        if isinstance(content, Unreadable):
-            return None
-        try:
-            return _decode(content.data)
-        except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
-            return None
-
     def sweep(self, now: float) -> None:
         """Forget what is a month old and without a problem to tell."""
         for launch in self.read_all():

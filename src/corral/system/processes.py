@@ -59,6 +59,11 @@ class Process:
     def uid(self) -> int | None:
         return procfs.read_uid(self.pid)
 
+    @property
+    def may_touch_our_files(self) -> bool:
+        """Ours, or root's; as root, anyone's: another user's process can't write into a home that is ours alone."""
+        return os.getuid() == 0 or self.uid in (os.getuid(), 0)
+
     @cached_property
     def terminal(self) -> str | None:
         """The controlling terminal as a path, for pseudo-terminals."""
@@ -98,6 +103,11 @@ class ProcessTable:
         for name in procfs.list_pids():
             if (stat := procfs.read_stat(name)) is not None:  # else it ended while we looked
                 self._by_pid[int(name)] = Process(self, int(name), stat)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether /proc shows processes at all: at least our own."""
+        return os.getpid() in self._by_pid
 
     def find(self, pid: int) -> Process | None:
         return self._by_pid.get(pid)

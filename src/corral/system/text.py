@@ -20,6 +20,13 @@ def one_line(text: str, width: int = ONE_LINE_WIDTH) -> str | None:
     return words or None
 
 
+def printable(text: str) -> str:
+    """Foreign text without control characters: each becomes its escape."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape", "replace").decode() for one in text)
+
+
 def _show(character: str) -> str:
     if " " <= character <= "~" or character == _JOINER:
         return character

@@ -14,6 +14,8 @@ class HookCover(Struct, frozen=True, kw_only=True):
 
     since: float
     """Epoch seconds: our hooks were installed, and their config has not changed, since then."""
+    silence_s: float | None = None
+    """How long after its start a process may go without a session; None where it may for ever."""
 
 
 class Attribution(Struct, frozen=True, kw_only=True):
@@ -35,8 +37,13 @@ def attribute(
     recognised: Sequence[Recognised],
     claimed: Collection[ProcessIdentity],
     cover: Mapping[tuple[str, str], HookCover],
+    now: float = 0.0,
+    distrusted: Collection[tuple[int, int]] = (),
 ) -> Attribution:
-    """A run is attributed when any of its processes made a claim that holds, or reported to our journal."""
+    """A run is attributed when any of its processes made a claim that holds, or reported to our journal.
+
+    `distrusted` are PIDs and start ticks of processes whose report can't be read: they may have any session.
+    """
     runs: dict[tuple[str, int], list[Recognised]] = {}
     for process in recognised:
         runs.setdefault((process.provider, process.group), []).append(process)
@@ -48,6 +55,12 @@ def attribute(
         # Launcher levels share a group; the youngest process of a run is the one that serves.
         serving = max(run, key=lambda process: (process.identity.start_ticks, process.identity.pid))
         covered = cover.get((serving.provider, serving.home)) if serving.home is not None else None
-        reports = covered is not None and covered.since <= min(process.started_at for process in run)
+        began = min(process.started_at for process in run)
+        reports = (
+            covered is not None
+            and covered.since <= began
+            and (covered.silence_s is None or now - began <= covered.silence_s)
+            and not any((one.identity.pid, one.identity.start_ticks) in distrusted for one in run)
+        )
         (waiting if reports else unattributed).append(serving)
     return Attribution(unattributed=tuple(unattributed), no_session_yet=tuple(waiting))

@@ -68,15 +68,15 @@ def refuse_live(plan: Attach) -> Refused:
 
 
 def _maybe_open(verdict: SessionVerdict) -> Refused | None:
+    if not verdict.may_be_served:
+        return None
     pids = list(verdict.maybe_pids)
     pids += [claim.claim.pid for claim in verdict.evidence if claim.liveness in (Liveness.LIVE, Liveness.UNKNOWN)]
-    if verdict.state is not State.UNKNOWN or not pids:
-        return None
     named = ", ".join(str(pid) for pid in dict.fromkeys(pids))
     return _refuse(
         Refusal.MAYBE_OPEN,
         verdict.reason,
-        f"quit pid {named} and try again",
+        *([f"quit pid {named} and try again"] if named else []),
         "resume it anyway with --anyway, if you know that it is not open there",
     )
 

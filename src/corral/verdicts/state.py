@@ -19,11 +19,13 @@ def decide_state(
     bad: Sequence[BadClaim] = (),
     maybe_pids: Sequence[int] = (),
     unjoined: Sequence[ClaimVerdict] = (),
+    unseen: str | None = None,
 ) -> SessionVerdict:
     """Precedence: live, pending, elsewhere, unknown, orphaned, empty, idle.
 
     `maybe_pids` are unattributed processes of this provider and home; `unjoined` are claims that could
-    be this session's or another's of the same id: both raise doubt, neither makes it live.
+    be this session's or another's of the same id; `unseen` says why running processes can't be seen at
+    all. Each raises doubt, none makes it live.
     """
     evidence = (*claims, *unjoined)
     holding = [claim for claim in claims if claim.liveness is Liveness.LIVE]
@@ -47,10 +49,12 @@ def decide_state(
             bad_evidence=tuple(bad),
             conflict=_conflict(evidence),
         )
-    state, reason = _unserved(record, claims, maybe_pids, unjoined)
+    doubt = _find_doubt(claims, maybe_pids, unjoined, unseen)
+    state, reason = doubt if doubt is not None else decide_resting(record)
     return SessionVerdict(
         state=state,
         reason=reason,
+        may_be_served=doubt is not None,
         maybe_pids=tuple(maybe_pids) if state is State.UNKNOWN else (),
         evidence=evidence,
         bad_evidence=tuple(bad),
@@ -66,12 +70,13 @@ def _conflict(evidence: Sequence[ClaimVerdict]) -> str | None:
     return None
 
 
-def _unserved(
-    record: SessionRecord | None,
+def _find_doubt(
     claims: Sequence[ClaimVerdict],
     maybe_pids: Sequence[int],
     unjoined: Sequence[ClaimVerdict],
-) -> tuple[State, str]:
+    unseen: str | None,
+) -> tuple[State, str] | None:
+    """Why some process could be serving it; None when nothing can."""
     if away := next((claim for claim in claims if claim.elsewhere), None):
         return State.ELSEWHERE, away.reason
     if doubt := next((claim for claim in claims if claim.liveness is Liveness.UNKNOWN), None):
@@ -83,7 +88,7 @@ def _unserved(
         )
     if maybe_pids:
         return State.UNKNOWN, f"maybe open in pid {', '.join(map(str, maybe_pids))}, which reports to nobody"
-    return decide_resting(record)
+    return (State.UNKNOWN, unseen) if unseen is not None else None
 
 
 def decide_resting(record: SessionRecord | None) -> tuple[State, str]:

@@ -46,3 +46,15 @@ def test_a_run_that_began_before_the_hooks_reports_to_nobody():
 
 def test_a_reused_pid_is_another_process():
     assert attribute([process(10)], {identity(10, ticks=999)}, {}).maybe_serving(*HOME) == (10,)
+
+
+def test_a_process_that_should_have_a_session_by_now_reports_to_nobody():
+    cover = {HOME: HookCover(since=49.0, silence_s=20.0)}
+    assert attribute([process(10, started_at=50.0)], set(), cover, now=69.0).unattributed == ()
+    assert attribute([process(10, started_at=50.0)], set(), cover, now=71.0).maybe_serving(*HOME) == (10,)
+
+
+def test_a_process_whose_report_cannot_be_read_may_have_any_session():
+    cover = {HOME: HookCover(since=49.0)}
+    found = attribute([process(10)], set(), cover, now=60.0, distrusted={(10, 1000)})
+    assert found.maybe_serving(*HOME) == (10,)

@@ -64,6 +64,8 @@ def test_a_start_under_way_is_waited_for():
         (Refusal.MAYBE_OPEN, {"verdict": decide_state(record(), maybe_pids=[4711])}),
         (Refusal.MAYBE_OPEN, {"verdict": decide_state(record(), [judged(Liveness.UNKNOWN)])}),
         (Refusal.MAYBE_OPEN, {"verdict": decide_state(record(), unjoined=[judged(Liveness.LIVE)])}),
+        (Refusal.MAYBE_OPEN, {"verdict": decide_state(record(), unjoined=[judged(Liveness.REMOTE, elsewhere=True)])}),
+        (Refusal.MAYBE_OPEN, {"verdict": decide_state(record(), unseen="no /proc")}),
         (Refusal.HOME_MISSING, {"home_exists": False}),
         (Refusal.TRANSCRIPT_MISSING, {"transcript_exists": False}),
         (Refusal.NOT_DURABLE, {"one": record(durable=False, turn=TurnState.NONE)}),

@@ -116,3 +116,16 @@ def test_live_if_and_only_if_a_claim_is_verified(claims, turn, durable, maybe):
     assert bool(verdict.processes) == (verdict.state is State.LIVE)
     if maybe and verdict.state not in (State.LIVE, State.ELSEWHERE):
         assert verdict.state is State.UNKNOWN
+
+
+def test_where_no_process_can_be_seen_nothing_is_idle():
+    for one in (record(), record(turn=TurnState.OPEN), record(durable=False, turn=TurnState.NONE)):
+        verdict = decide_state(one, unseen="running processes can't be seen here")
+        assert (verdict.state, verdict.may_be_served) == (State.UNKNOWN, True)
+
+
+def test_only_doubt_about_processes_keeps_a_session_closed():
+    assert not decide_state(record(turn=TurnState.UNREADABLE)).may_be_served
+    assert decide_state(record(), unjoined=[judged(REMOTE, elsewhere=True)]).may_be_served
+    assert decide_state(record(), [judged(UNKNOWN)]).may_be_served
+    assert not decide_state(record(), [judged(STALE)]).may_be_served

@@ -14,6 +14,7 @@ capabilities = Capabilities(
     restore="resume",
     proven_versions=("1.51.0",),
     home_variables=(places.HOME_VARIABLE,),
+    silent_s=20.0,
     needs_hooks=True,
     starts_one_at_a_time=True,
     may_destroy_transcript=True,

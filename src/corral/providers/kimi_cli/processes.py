@@ -44,7 +44,7 @@ def _is_mine(process: Process) -> bool:
     titled = process.comm in {_TITLE, _WEB_WORKER}
     if not titled and not _may_be_starting(process.comm):
         return False
-    if process.uid != os.getuid():
+    if not process.may_touch_our_files:
         return False
     # Threads and children of other programs can carry any name; kimi-cli is Python, or its own frozen binary.
     return _has_title(process) if titled else _is_starting(process)

@@ -14,6 +14,7 @@ capabilities = Capabilities(
     restore="resume",
     proven_versions=("2.1.0",),
     home_variables=(places.HOME_VARIABLE,),
+    silent_s=None,
     needs_hooks=True,
 )
 

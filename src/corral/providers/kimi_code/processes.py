@@ -45,7 +45,7 @@ def _is_mine(process: Process) -> bool:
     # kimi-cli's helpers are titled kimi-code-worker and kimi-code-bg-worker: only the exact name counts.
     if process.comm != _TITLE and process.comm not in _RUNTIMES:
         return False
-    if process.uid != os.getuid():
+    if not process.may_touch_our_files:
         return False
     if process.comm == _TITLE and process.arguments == (_TITLE,):
         return True

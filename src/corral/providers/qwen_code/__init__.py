@@ -16,6 +16,7 @@ capabilities = Capabilities(
     restore="resume",
     proven_versions=("0.24.4",),
     home_variables=(HOME_VARIABLE, RUNTIME_VARIABLE),
+    silent_s=20.0,
     needs_hooks=False,
     poison=processes.CHILD_VARIABLES,
 )

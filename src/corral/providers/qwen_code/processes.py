@@ -87,7 +87,7 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
 
 
 def _find_invocation(process: Process) -> _Invocation | None:
-    if process.comm not in _INTERPRETERS or process.state == "Z" or process.uid != os.getuid():
+    if process.comm not in _INTERPRETERS or process.state == "Z" or not process.may_touch_our_files:
         return None
     words = process.arguments[1:]
     position = 0

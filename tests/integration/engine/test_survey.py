@@ -1,0 +1,231 @@
+"""Whole surveys beside real processes that are titled like an agent and say nothing: doubt must reach every session."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from corral import sidecar
+from corral.model.key import SessionKey
+from corral.sidecar.processes import read_identity
+from corral.store.launches import Launch, Launches
+
+FIXTURES = Path(__file__).resolve().parents[2] / "providers" / "fixtures" / "kimi-code"
+TITLE = "kimi-code"
+LOOK_ALIKE = """
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+int main(void) { prctl(PR_SET_NAME, "kimi-code"); puts("up"); fflush(stdout); for (;;) pause(); }
+"""
+
+
+class Machine:
+    """A HOME with Kimi Code's sessions in it, and look-alikes that can be started beside them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.home = root / ".kimi-code"
+        shutil.copytree(FIXTURES, self.home)
+        self.state = root / ".local" / "state" / "corral"
+        self._running: list[subprocess.Popen[bytes]] = []
+        self._public = Path(tempfile.mkdtemp(prefix="corral-"))  # where another user may look, too
+        self._public.chmod(0o755)
+        self._program = self._public / "look-alike"
+        source = self._public / "look-alike.c"
+        source.write_text(LOOK_ALIKE)
+        subprocess.run(["cc", "-o", self._program, source], check=True)
+
+    def start(self, user: int | None = None, **env: str) -> int:
+        """A process with exactly the name and command line that kimi-code gives itself."""
+        process = subprocess.Popen(
+            [TITLE],
+            executable=self._program,
+            user=user,
+            env={"HOME": str(self.root), "PATH": "/usr/bin:/bin", **env},
+            stdout=subprocess.PIPE,
+        )
+        self._running.append(process)
+        assert process.stdout is not None
+        process.stdout.readline()
+        return process.pid
+
+    def corral(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "corral", *words],
+            env={"HOME": str(self.root), "PATH": "/usr/bin:/bin", **env},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    def ps(self, **env: str) -> Any:
+        survey = json.loads(self.corral("ps", "--all", "--json", "--provider", "kimi-code", **env).stdout)
+        survey["sessions"] = [row for row in survey["sessions"] if row["home"].startswith(str(self.root))]
+        return survey
+
+    def states(self, **env: str) -> set[str]:
+        return {row["state"] for row in self.ps(**env)["sessions"]}
+
+    def end(self) -> None:
+        for process in self._running:
+            process.kill()
+            process.wait()
+        shutil.rmtree(self._public)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    found = Machine(tmp_path)
+    yield found
+    found.end()
+
+
+def test_nothing_running_leaves_sessions_resting(machine: Machine) -> None:
+    assert machine.states() <= {"idle", "orphaned", "empty"}
+
+
+@pytest.mark.parametrize("spelling", ["{home}", "{home}/", "{link}", "{root}/./.kimi-code"])
+def test_a_silent_agent_raises_doubt_however_its_home_is_spelt(machine: Machine, spelling: str) -> None:
+    link = machine.root / "link"
+    link.symlink_to(machine.home)
+    pid = machine.start(KIMI_CODE_HOME=spelling.format(home=machine.home, link=link, root=machine.root))
+    survey = machine.ps()
+    assert {(row["state"], tuple(row["maybe_pids"])) for row in survey["sessions"]} == {("unknown", (pid,))}
+
+
+def test_a_silent_agent_of_another_home_raises_none(machine: Machine) -> None:
+    machine.start(KIMI_CODE_HOME=str(machine.root / "elsewhere"))
+    assert machine.states() <= {"idle", "orphaned", "empty"}
+
+
+def test_a_silent_agent_after_the_hooks_has_no_session_yet_unless_its_report_is_torn(machine: Machine) -> None:
+    assert machine.corral("hooks", "install", "kimi-code").returncode == 0
+    time.sleep(0.05)  # the installation must be older than the process, in ticks of 10 ms
+    pid = machine.start()
+    survey = machine.ps()
+    assert [process["pid"] for process in survey["no_session_yet"]] == [pid]
+    identity = read_identity(pid)
+    assert identity is not None
+    journal = machine.state / "journal" / "kimi-code" / f"{pid}-{identity.start_ticks}.json"
+    journal.parent.mkdir(parents=True)
+    journal.write_text('{"schema": 1, "pro')
+    survey = machine.ps()
+    assert survey["no_session_yet"] == []
+    assert {row["state"] for row in survey["sessions"]} == {"unknown"}
+    assert any(str(journal) in problem["step"] for problem in survey["degraded"])
+
+
+def test_a_silent_agent_of_another_user_raises_doubt_for_root(machine: Machine) -> None:
+    pid = machine.start(user=65534)
+    assert {tuple(row["maybe_pids"]) for row in machine.ps()["sessions"]} == {(pid,)}
+
+
+def test_without_proc_nothing_is_resting_and_nothing_is_resumed(machine: Machine) -> None:
+    (one, *_) = machine.ps()["sessions"]
+    hidden = subprocess.run(
+        [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            'mount -t tmpfs none /proc && exec "$@"',
+            "sh",
+            sys.executable,
+            "-m",
+            "corral",
+            "ps",
+            "--all",
+            "--json",
+        ],
+        env={"HOME": str(machine.root), "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    survey = json.loads(hidden.stdout)
+    assert {row["state"] for row in survey["sessions"]} == {"unknown"}
+    assert {row["restore"]["reason"] for row in survey["sessions"]} == {"maybe_open"}
+    assert any(problem["step"] == "read /proc" for problem in survey["degraded"])
+    assert one["session_id"] in hidden.stdout
+
+
+def test_a_launch_that_was_never_confirmed_keeps_its_session_closed(machine: Machine) -> None:
+    (row, *_) = [one for one in machine.ps()["sessions"] if one["state"] == "idle"]
+    key = SessionKey("kimi-code", row["home"], row["scope"], row["session_id"])
+    pid = machine.start(KIMI_CODE_HOME="/nowhere")
+    identity = read_identity(pid)
+    assert identity is not None
+    for age, state in ((1.0, "pending"), (500.0, "unknown")):
+        launch = Launch(
+            key=key,
+            identity=(identity.boot_id, identity.pid_ns, identity.pid, identity.start_ticks),
+            launched_at=time.time() - age,
+            argv=("kimi",),
+            cwd="/",
+        )
+        Launches(str(machine.state)).write(launch)
+        found = next(one for one in machine.ps()["sessions"] if one["session_id"] == key.session_id)
+        assert found["state"] == state
+        assert machine.corral("resume", key.session_id, "--print").returncode == 1
+
+
+def test_a_path_that_is_no_utf8_is_listed_all_the_same(machine: Machine) -> None:
+    odd = os.fsencode(machine.root) + b"/caf\xe9"
+    shutil.copytree(os.fsencode(FIXTURES), odd)
+    done = subprocess.run(
+        [sys.executable, "-m", "corral", "ps", "--all", "--json"],
+        env={b"HOME": os.fsencode(machine.root), b"PATH": b"/usr/bin:/bin", b"KIMI_CODE_HOME": odd},
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert sum("\udce9" in row["home"] for row in json.loads(done.stdout)["sessions"]) > 0
+
+
+@pytest.mark.parametrize("words", [("ps", "--all"), ("doctor",), ("ps", "--json")])
+def test_any_terminal_and_any_output_will_do(machine: Machine, words: tuple[str, ...]) -> None:
+    assert machine.corral(*words, PYTHONIOENCODING="ascii").returncode == 0
+    assert machine.corral(*words, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0").returncode == 0
+    command = [sys.executable, "-m", "corral", *words]
+    env = {"HOME": str(machine.root), "PATH": "/usr/bin:/bin"}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, env=env, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, "could not be written" in done.stderr) == (1, True)
+
+
+def test_what_a_foreign_file_says_cannot_move_the_cursor(machine: Machine) -> None:
+    (path, *_) = (machine.home / "sessions").glob("*/*/state.json")
+    state = json.loads(path.read_text())
+    state["cwd"] = "/tmp/\x1b[31mred\nline"
+    path.write_text(json.dumps(state))
+    session_id = path.parent.name
+    for words in (("ps", "--all"), ("show", session_id), ("explain", session_id), ("resume", session_id), ("doctor",)):
+        done = machine.corral(*words)
+        assert "\x1b" not in done.stdout + done.stderr
+        assert "\nline" not in done.stdout + done.stderr
+
+
+def test_a_claim_by_runtime_json_is_found_in_a_home_by_another_name(machine: Machine) -> None:
+    link = machine.root / "link"
+    link.symlink_to(machine.home)
+    (path, *_) = (machine.home / "sessions").glob("*/*/state.json")
+    sidecar.write(
+        path.parent, session_id=path.parent.name, work_dir="/", cli="kimi", version="2.1.0", process=os.getpid()
+    )
+    survey = machine.ps(KIMI_CODE_HOME=str(link))
+    live = [row for row in survey["sessions"] if row["state"] == "live"]
+    assert [row["pids"] for row in live] == [[os.getpid()]]
