@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from corral.sidecar.files import Unreadable, read_regular
 from corral.system.places import config_dir
+
+_LARGEST = 1 << 20
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -44,16 +47,15 @@ def config_path() -> str:
 def read_config() -> Config:
     """The configuration in force; a broken file is told, and the defaults are used."""
     path = config_path()
-    try:
-        with open(path, "rb") as file:
-            data = file.read(1 << 20)
-    except FileNotFoundError:
-        return Config(path=path)
-    except OSError as error:
-        return Config(path=path, exists=True, problem=f"can't be read: {error.strerror}")
+    # A dotfile may be a link; what it leads to must be a file.
+    content = read_regular(os.path.realpath(path), _LARGEST)
+    if isinstance(content, Unreadable):
+        if content.code == "io:ENOENT":
+            return Config(path=path)
+        return Config(path=path, exists=True, problem=f"can't be read: {content.reason}")
     from corral.system.config_file import parse_config
 
     try:
-        return parse_config(path, data)
+        return parse_config(path, content.data)
     except (ValueError, RecursionError) as error:
         return Config(path=path, exists=True, problem=str(error))

@@ -229,3 +229,20 @@ def test_a_claim_by_runtime_json_is_found_in_a_home_by_another_name(machine: Mac
     survey = machine.ps(KIMI_CODE_HOME=str(link))
     live = [row for row in survey["sessions"] if row["state"] == "live"]
     assert [row["pids"] for row in live] == [[os.getpid()]]
+
+
+def test_a_config_that_is_no_file_is_told_and_never_waited_for(machine: Machine) -> None:
+    place = machine.root / "config"
+    place.mkdir()
+    os.mkfifo(place / "config.toml")
+    done = machine.corral("config", CORRAL_CONFIG_DIR=str(place))
+    assert (done.returncode, "not a regular file" in done.stderr) == (1, True)
+    assert machine.corral("ps", CORRAL_CONFIG_DIR=str(place)).returncode == 0
+
+
+def test_a_config_behind_a_link_is_read(machine: Machine) -> None:
+    place = machine.root / "config"
+    place.mkdir()
+    (machine.root / "dotfile").write_text('[homes]\nkimi-code = ["/somewhere/else"]\n')
+    (place / "config.toml").symlink_to(machine.root / "dotfile")
+    assert "/somewhere/else" in machine.corral("config", CORRAL_CONFIG_DIR=str(place)).stdout
