@@ -36,11 +36,11 @@ lint: $(READY_DEV)
 	$(BIN)/pyright
 
 unit: $(READY_DEV)
-	$(BIN)/pytest -n 2 --dist loadgroup tests --ignore tests/contract
+	$(BIN)/pytest -n 2 tests --ignore tests/contract
 
 contract: $(READY_DEV)
 	$(BIN)/python -m tests.contract.agents
-	$(BIN)/pytest -n 2 --dist loadgroup tests/contract
+	$(BIN)/pytest -n 2 --dist loadfile tests/contract
 
 bench: $(READY_DEV)
 	@for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract import homes
-from tests.contract.agents import Agents, install
+from tests.contract.agents import Agents, cache_root, install
 from tests.contract.drive_kimi_cli import KimiCli
 from tests.contract.drive_kimi_code import KimiCode
 from tests.contract.drive_qwen_code import QwenCode
@@ -18,17 +18,14 @@ from tests.contract.model_server import ModelServer
 CLIS = ("kimi_cli", "kimi_code", "qwen_code")
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the groups in a hook of the same name
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The tests of one CLI run one after another: corral sees every process of the user, in whatever home."""
-    for item in items:
-        names = {
-            *getattr(item, "fixturenames", ()),
-            *getattr(getattr(item, "callspec", None), "params", {}).values(),
-        }
-        for cli in CLIS:
-            if cli in names or f"test_{cli}.py" in str(item.path):
-                item.add_marker(pytest.mark.xdist_group(cli))
+@contextmanager
+def alone(cli: str) -> Iterator[None]:
+    """One test of a CLI at a time, whatever worker runs it: corral sees every process of the user, in any home."""
+    place = cache_root() / "locks"
+    place.mkdir(parents=True, exist_ok=True)
+    with open(place / cli, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -53,18 +50,21 @@ def home() -> Iterator[Path]:
 
 
 @pytest.fixture
-def kimi_cli(home: Path, agents: Agents, model_server: ModelServer) -> KimiCli:
-    return KimiCli(homes.make_kimi_cli_home(home, agents, model_server), model_server)
+def kimi_cli(home: Path, agents: Agents, model_server: ModelServer) -> Iterator[KimiCli]:
+    with alone("kimi_cli"):
+        yield KimiCli(homes.make_kimi_cli_home(home, agents, model_server), model_server)
 
 
 @pytest.fixture
-def kimi_code(home: Path, agents: Agents, model_server: ModelServer) -> KimiCode:
-    return KimiCode(homes.make_kimi_code_home(home, agents, model_server), model_server)
+def kimi_code(home: Path, agents: Agents, model_server: ModelServer) -> Iterator[KimiCode]:
+    with alone("kimi_code"):
+        yield KimiCode(homes.make_kimi_code_home(home, agents, model_server), model_server)
 
 
 @pytest.fixture
-def qwen_code(home: Path, agents: Agents, model_server: ModelServer) -> QwenCode:
-    return QwenCode(homes.make_qwen_code_home(home, agents, model_server), model_server)
+def qwen_code(home: Path, agents: Agents, model_server: ModelServer) -> Iterator[QwenCode]:
+    with alone("qwen_code"):
+        yield QwenCode(homes.make_qwen_code_home(home, agents, model_server), model_server)
 
 
 @pytest.fixture(params=CLIS)
