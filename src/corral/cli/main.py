@@ -22,6 +22,7 @@ COMMANDS = {
     "explain": "how corral knows: every claim, its file, the rule, the verdict",
     "pid": "which session a process serves",
     "resume": "continue a session, in place, as the very same conversation",
+    "usage": "what was spent: tokens and money by day, project, model …",
     "hooks": "ask a CLI to report its sessions: install, uninstall, status",
     "sidecar": "the runtime.json protocol for other languages",
     "prices": "what models cost, with source and date",

@@ -14,6 +14,7 @@ from corral.model.key import Home
 from corral.model.process import Recognised
 from corral.model.record import SessionRecord, Skipped
 from corral.model.restore import Program, Refused, Resume
+from corral.model.usage import UsageBatch, UsageSource
 from corral.system.processes import Process, ProcessTable
 
 
@@ -89,6 +90,11 @@ def lazy_parts(package: str, **parts: str) -> Callable[[str], object]:
     return find_part
 
 
+def no_default_model(home: str) -> str | None:
+    """For a CLI that records the model with each request."""
+    return None
+
+
 def no_native_claims(home: Home) -> Iterator[Claim | BadClaim]:
     """For a CLI that publishes nothing of its processes: only runtime.json and our journal name them."""
     return iter(())
@@ -103,6 +109,8 @@ class Provider(Protocol):
 
     name: str
     capabilities: Capabilities
+    unrecorded_kinds: tuple[str, ...]
+    """Calls that the CLI never records and that leave no trace, in words."""
     hook_target: HookTarget | None
     """Where it takes hooks of ours; None if it does not. With hooks comes a `reporter.py` in the package."""
 
@@ -112,5 +120,8 @@ class Provider(Protocol):
     def recognise(self, process: Process, table: ProcessTable) -> Recognised | None: ...
     def find_program(self, env: Environment) -> Program | None: ...
     def transcript_path(self, record: SessionRecord) -> str: ...
+    def list_usage_sources(self, home: Home) -> Iterator[UsageSource]: ...
+    def read_usage(self, source: UsageSource, since: int) -> UsageBatch: ...
+    def read_default_model(self, home: str) -> str | None: ...
     def read_guard(self, record: SessionRecord) -> Refused | None: ...
     def plan_resume(self, record: SessionRecord, program: Program, home: Home) -> Resume: ...

@@ -31,4 +31,8 @@ __getattr__ = lazy_parts(
     read_guard="restore",
     plan_resume="restore",
     hook_target="hooks:TARGET",
+    list_usage_sources="usage",
+    read_usage="usage",
+    unrecorded_kinds="usage:UNRECORDED_KINDS",
+    read_default_model="default_model",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.providers import Capabilities, lazy_parts, no_native_claims
+from corral.providers import Capabilities, lazy_parts, no_default_model, no_native_claims
 from corral.providers.kimi_code import places
 
 name = places.NAME
@@ -19,6 +19,7 @@ capabilities = Capabilities(
 )
 
 list_claims = no_native_claims
+read_default_model = no_default_model
 __getattr__ = lazy_parts(
     __name__,
     homes="places",
@@ -29,4 +30,7 @@ __getattr__ = lazy_parts(
     read_guard="restore",
     plan_resume="restore",
     hook_target="hooks:TARGET",
+    list_usage_sources="usage",
+    read_usage="usage",
+    unrecorded_kinds="usage:UNRECORDED_KINDS",
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.providers import Capabilities, lazy_parts
+from corral.providers import Capabilities, lazy_parts, no_default_model
 from corral.providers.qwen_code import processes
 from corral.providers.qwen_code.homes import HOME_VARIABLE, NAME, RUNTIME_VARIABLE, list_homes
 
@@ -22,6 +22,7 @@ capabilities = Capabilities(
 )
 
 homes = list_homes
+read_default_model = no_default_model
 __getattr__ = lazy_parts(
     __name__,
     list_sessions="sessions",
@@ -31,5 +32,8 @@ __getattr__ = lazy_parts(
     read_guard="restore",
     plan_resume="restore",
     hook_target="hooks:TARGET",
+    list_usage_sources="usage",
+    read_usage="usage",
+    unrecorded_kinds="usage:UNRECORDED_KINDS",
     list_claims="claims",
 )

@@ -1,0 +1,178 @@
+"""`corral usage` as a process of its own on homes with known totals: once, again, grown, rewritten, deleted, killed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+class World:
+    """A HOME in which kimi-cli sessions are written whose use is known."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.work_dir = root / "app"
+        self.work_dir.mkdir()
+        self.bucket = root / ".kimi" / "sessions" / hashlib.md5(str(self.work_dir).encode()).hexdigest()
+        self.bucket.mkdir(parents=True)
+        entries = [{"path": str(self.work_dir), "kaos": "local", "last_session_id": None}]
+        (root / ".kimi" / "kimi.json").write_text(json.dumps({"work_dirs": entries}))
+        self.set_model("kimi-k2.5")
+        self.number = 0
+
+    def set_model(self, model: str) -> None:
+        config = f'default_model = "x"\n[models.x]\nprovider = "p"\nmodel = "{model}"\nmax_context_size = 1\n'
+        (self.root / ".kimi" / "config.toml").write_text(config)
+
+    def line(self) -> str:
+        """One recorded request of 400 + 600 input and 13 output tokens."""
+        self.number += 1
+        usage = {"input_other": 400, "output": 13, "input_cache_read": 600, "input_cache_creation": 0}
+        payload = {"token_usage": usage, "message_id": f"chatcmpl-{self.number}"}
+        at = 1_794_000_000 + self.number
+        return json.dumps({"timestamp": at, "message": {"type": "StatusUpdate", "payload": payload}}) + "\n"
+
+    def session(self, session_id: str, *lines: str) -> Path:
+        place = self.bucket / session_id
+        place.mkdir(exist_ok=True)
+        (place / "context.jsonl").write_text('{"role": "user", "content": "x"}\n')
+        with open(place / "wire.jsonl", "a") as file:
+            file.write("".join(lines))
+        return place / "wire.jsonl"
+
+    def command(self, *words: str) -> list[str]:
+        return [sys.executable, "-m", "corral", "usage", "--tz", "UTC", *words]
+
+    @property
+    def env(self) -> dict[str, str]:
+        return {"HOME": str(self.root), "PATH": "/usr/bin:/bin"}
+
+    def usage(self, *words: str) -> Any:
+        done = subprocess.run(
+            self.command("--json", *words), env=self.env, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def events(self) -> int:
+        total = self.usage()["total"]
+        assert total["tokens"]["input"] == 400 * total["events"]
+        assert total["tokens"]["cache_read"] == 600 * total["events"]
+        assert total["tokens"]["output"] == 13 * total["events"]
+        return total["events"]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(tmp_path)
+
+
+def test_a_fork_and_an_undo_are_counted_once(world: World) -> None:
+    lines = [world.line() for _ in range(5)]
+    world.session("original", *lines)
+    world.session("a-fork", *lines, world.line())
+    world.session("an-undo", *lines[:3])
+    assert world.events() == 6
+
+
+def test_a_file_that_grows_is_read_on(world: World) -> None:
+    wire = world.session("s", world.line(), world.line())
+    assert world.events() == 2
+    torn = world.line()
+    with open(wire, "a") as file:
+        file.write(torn[:30])
+    assert world.events() == 2
+    with open(wire, "a") as file:
+        file.write(torn[30:] + world.line())
+    assert world.events() == 4
+
+
+def test_totals_stay_when_the_cli_deletes_or_rewrites_its_logs(world: World) -> None:
+    wire = world.session("s", world.line(), world.line())
+    assert world.events() == 2
+    wire.write_text(world.line())
+    assert world.events() == 3
+    shutil.rmtree(wire.parent)
+    assert world.events() == 3
+
+
+def test_a_later_config_prices_no_history_anew(world: World) -> None:
+    world.session("s", world.line())
+    before = world.usage("--by", "model")
+    assert [row["key"]["model"] for row in before["rows"]] == ["kimi-k2.5"]
+    assert before["total"]["cost"]["assumed_events"] == 1
+    world.set_model("kimi-k2-thinking")
+    world.session("s", world.line())
+    models = {row["key"]["model"]: row["events"] for row in world.usage("--by", "model")["rows"]}
+    assert models == {"kimi-k2.5": 1, "kimi-k2-thinking": 1}
+
+
+def test_rows_add_up_to_the_total_by_every_key(world: World) -> None:
+    for number in range(5):
+        world.session(f"s{number}", *(world.line() for _ in range(number + 1)))
+    for keys in (
+        "day",
+        "week",
+        "month",
+        "hour",
+        "session",
+        "project",
+        "model",
+        "provider",
+        "branch",
+        "day,model,session",
+    ):
+        report = world.usage("--by", keys)
+        assert sum(row["events"] for row in report["rows"]) == report["total"]["events"] == 15
+        assert all(list(row["key"]) == keys.split(",") for row in report["rows"])
+
+
+def test_a_time_zone_changes_names_and_nothing_stored(world: World) -> None:
+    world.session("s", *(world.line() for _ in range(3)))
+    utc = world.usage("--by", "hour")["rows"]
+    shanghai = world.usage("--by", "hour", "--tz", "Asia/Shanghai")["rows"]
+    assert [row["events"] for row in utc] == [row["events"] for row in shanghai]
+    assert utc[0]["key"] != shanghai[0]["key"]
+
+
+def test_scans_at_once_and_killed_scans_end_in_the_same_totals(world: World) -> None:
+    random.seed(4)
+    for number in range(300):
+        world.session(f"s{number}", *(world.line() for _ in range(20)))
+    for _ in range(12):
+        scans = [subprocess.Popen(world.command(), env=world.env, stdout=subprocess.DEVNULL) for _ in range(2)]
+        try:
+            scans[0].wait(random.uniform(0.1, 0.6))
+        except subprocess.TimeoutExpired:
+            scans[0].send_signal(signal.SIGKILL)
+        for scan in scans:
+            scan.wait(60)
+    assert world.events() == 6000
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(("--by", "colour"), 2), (("--by", "tool,day"), 2), (("--tz", "Mars/Base"), 2), (("--since", "soon"), 2)],
+)
+def test_a_question_that_makes_no_sense_is_told_so(world: World, words: tuple[str, ...], code: int) -> None:
+    done = subprocess.run(world.command(*words), env=world.env, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr.startswith("corral: ")
+
+
+def test_csv_and_table_say_the_same(world: World) -> None:
+    world.session("s", world.line(), world.line())
+    for words in (("--csv",), ()):
+        done = subprocess.run(
+            world.command(*words), env=world.env, capture_output=True, text=True, timeout=60, check=True
+        )
+        assert "800" in done.stdout and "1200" in done.stdout.replace(",", "")
