@@ -55,7 +55,7 @@ def test_nothing_names_a_registry_or_a_place_of_one_machine():
     found: list[str] = []
     forbidden = re.compile(
         r"https?://[^\s\"')]*\.(?:whl|tgz|tar\.gz)|\"resolved\": *\"http|registry *= *\"?http"
-        r"|--(?:extra-)?index-url|/root/|/work/main"
+        rf"|--(?:extra-)?index-url|/{'root'}/|/{'work'}/main"
     )
     for path in tracked():
         if path == Path(__file__).resolve():

@@ -32,9 +32,12 @@ class Selection(Struct, frozen=True, kw_only=True):
             return True
         return work_dir is not None and (work_dir + "/").startswith(self.under.rstrip("/") + "/")
 
+    def wants_state(self, state: State) -> bool:
+        return self.states is None or state in self.states
+
     def wants(self, state: State, session_id: str) -> bool:
         """Cheap and before anything about the session is answered."""
-        if self.states is not None and state not in self.states:
+        if not self.wants_state(state):
             return False
         if self.id_prefix is None or session_id.startswith(self.id_prefix):
             return True

@@ -236,15 +236,19 @@ def _entries(
         claimed: dict[str, list[SessionRecord]] = defaultdict(list)
         # Most sessions are idle and not asked for: they are counted here, in the cheapest way.
         idle = 0
+        in_doubt = bool(maybe_pids or unseen)
+        everywhere, idle_too = selection.under is None, selection.wants_state(State.IDLE)
         for record in home.records:
-            if maybe_pids or unseen or record.session_id in named:
+            if in_doubt or record.session_id in named:
                 claimed[record.session_id].append(record)
                 continue
-            if not selection.covers(record.work_dir):
+            if not everywhere and not selection.covers(record.work_dir):
                 continue
             state, reason = decide_resting(record)
             if state is State.IDLE:
                 idle += 1
+                if not idle_too:
+                    continue
             else:
                 counts[state] += 1
             if selection.wants(state, record.session_id):
