@@ -14,7 +14,7 @@ from corral.system.config import Config, read_config
 _EPILOG = """\
 The file is optional TOML:
   [homes]                              # data roots beside the default ones
-  kimi-cli = ["/mnt/work/.kimi"]
+  kimi-cli = ["/mnt/data/.kimi"]
   [programs]                           # where PATH would not find the right program
   kimi-code = "/opt/kimi/bin/kimi"
 """
