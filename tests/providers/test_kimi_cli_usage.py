@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.providers.kimi_cli import usage as kimi_cli_usage
 from corral.providers.kimi_cli.usage import UNRECORDED_KINDS, list_usage_sources, read_usage
+from corral.system import blocks
 from tests.providers.kimi_support import FIXTURES, ODD_LINES
 
 WORK_DIR = "/home/dev/projects/app"
@@ -233,8 +233,8 @@ class TestWhatIsNotUsage:
     def test_a_line_too_long_is_skipped_unless_it_can_not_be_usage(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(kimi_cli_usage, "_LARGEST_LINE", 10_000)
-        monkeypatch.setattr(kimi_cli_usage, "_CHUNK", 777)
+        monkeypatch.setattr(blocks, "LARGEST_LINE", 10_000)
+        monkeypatch.setattr(blocks, "CHUNK", 777)
         long = spent(AT, note="x" * 20_000)
         dull = record("ToolResult", return_value="x" * 20_000)
         fits = spent(AT + 1, note="x" * 9_000)
@@ -408,7 +408,7 @@ class TestAppends:
         path = tmp_path / "wire.jsonl"
         whole = parts(*read_in_pieces(path, content, ()))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kimi_cli_usage, "_CHUNK", chunk)
+            patch.setattr(blocks, "CHUNK", chunk)
             assert parts(*read_in_pieces(path, content, [int(cut * len(content)) for cut in cuts])) == whole
 
     def test_nothing_new_is_nothing(self, tmp_path: Path) -> None:

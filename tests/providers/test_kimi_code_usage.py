@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.providers.kimi_code import usage as kimi_code_usage
 from corral.providers.kimi_code.usage import UNRECORDED_KINDS, list_usage_sources, read_usage
+from corral.system import blocks
 from tests.providers.kimi_support import FIXTURES, ODD_LINES
 
 WORK_DIR = "/home/dev/projects/app"
@@ -220,8 +220,8 @@ class TestWhatIsNotUsage:
     def test_a_line_too_long_is_skipped_unless_it_can_not_be_usage(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(kimi_code_usage, "_LARGEST_LINE", 10_000)
-        monkeypatch.setattr(kimi_code_usage, "_CHUNK", 777)
+        monkeypatch.setattr(blocks, "LARGEST_LINE", 10_000)
+        monkeypatch.setattr(blocks, "CHUNK", 777)
         dull = loop("tool.result", result="x" * 20_000)
         long = event("usage.record", model="x" * 20_000, usage=counts((1, 1, 1, 1)))
         batch = read(tmp_path, dull, spent(), long, spent(AT + 1))
@@ -348,7 +348,7 @@ class TestAppends:
         path = tmp_path / "wire.jsonl"
         whole = parts(*read_in_pieces(path, content, ()))
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(kimi_code_usage, "_CHUNK", chunk)
+            patch.setattr(blocks, "CHUNK", chunk)
             assert parts(*read_in_pieces(path, content, [int(cut * len(content)) for cut in cuts])) == whole
 
 

@@ -6,7 +6,7 @@ import io
 import os
 import re
 from collections.abc import Iterator
-from typing import Annotated, NamedTuple
+from typing import Annotated
 
 from msgspec import Meta, Struct
 
@@ -16,6 +16,7 @@ from corral.model.usage import Deed, TokenUsage, Unrecorded, UsageBatch, UsageEv
 from corral.providers.kimi_cli.places import NAME, list_buckets
 from corral.providers.kimi_cli.registry import LOCAL, read_registry
 from corral.sidecar.files import Unreadable, open_regular
+from corral.system.blocks import LARGEST_LINE, Block, read_blocks
 from corral.system.foreign_json import ForeignDecoder
 from corral.system.transcripts import TAIL_BUDGET, open_transcript
 
@@ -27,8 +28,6 @@ UNRECORDED_KINDS: tuple[str, ...] = (
 )
 """Calls that kimi-cli 1.51 makes and that leave no trace in its logs (2026-11)."""
 
-_CHUNK = 1 << 20
-_LARGEST_LINE = 16 << 20
 _LATEST = 1e11  # epoch seconds; larger numbers are milliseconds
 _LONGEST_WORD = 200
 _USAGE_MARKER = b'"token_usage"'
@@ -180,61 +179,7 @@ def read_usage(source: UsageSource, since: int) -> UsageBatch:
     return _Reading(source, since).read(None).batch()
 
 
-class _Block(NamedTuple):
-    """Whole lines at the head of a buffer that the next block overwrites, or the head of one line too long to read."""
-
-    offset: int
-    data: bytearray
-    length: int
-    end: int
-    too_long: bool = False
-
-
-def _read_blocks(file: io.FileIO, begin: int, end: int) -> Iterator[_Block]:
-    """The lines that lie whole between two offsets. A line too long for memory is passed over."""
-    buffer = bytearray(min(_CHUNK, max(end - begin, 1)))
-    kept = 0
-    """Bytes at the head of the buffer that belong to a line whose end was not met yet."""
-    file.seek(begin)
-    while begin + kept < end and (count := _read_into(file, memoryview(buffer)[kept : end - begin])):
-        filled = kept + count
-        length = buffer.rfind(b"\n", kept, filled) + 1
-        if length:
-            yield _Block(begin, buffer, length, begin + length)
-            begin, kept = begin + length, filled - length
-            buffer[:kept] = buffer[length:filled]
-        elif filled < len(buffer):
-            kept = filled
-        elif filled <= _LARGEST_LINE:
-            kept = filled
-            buffer = buffer + bytes(min(filled, _LARGEST_LINE + 1 - filled))
-        else:
-            line_end = _find_line_end(file, begin + filled, end)
-            if line_end is None:
-                return
-            yield _Block(begin, buffer, filled, line_end, too_long=True)
-            begin, kept = line_end, 0
-            file.seek(begin)
-
-
-def _find_line_end(file: io.FileIO, position: int, end: int) -> int | None:
-    buffer = bytearray(_CHUNK)
-    while position < end and (count := _read_into(file, memoryview(buffer)[: end - position])):
-        newline = buffer.find(b"\n", 0, count)
-        if newline >= 0:
-            return position + newline + 1
-        position += count
-    return None
-
-
-def _read_into(file: io.FileIO, view: memoryview) -> int:
-    try:
-        return file.readinto(view) or 0
-    except OSError:
-        return 0
-
-
-def _find_lines(block: _Block) -> Iterator[tuple[int, bytes]]:
+def _find_lines(block: Block) -> Iterator[tuple[int, bytes]]:
     """Lines that may matter, with their place in the block."""
     data, length = block.data, block.length
     start = 0
@@ -283,15 +228,15 @@ class _Reading:
             return self
         with io.FileIO(fd) as file:
             end = os.fstat(fd).st_size if stop is None else stop
-            for block in _read_blocks(file, self._since, end):
+            for block in read_blocks(file, self._since, end):
                 self._take_block(block)
                 self._next_offset = block.end
         return self
 
-    def _take_block(self, block: _Block) -> None:
+    def _take_block(self, block: Block) -> None:
         if block.too_long:
             if not _is_dull(block.data):
-                self._skip(block.offset, f"a line longer than {_LARGEST_LINE >> 20} MiB")
+                self._skip(block.offset, f"a line longer than {LARGEST_LINE >> 20} MiB")
             return
         for start, line in _find_lines(block):
             if len(line) < _SHORT or _is_marked(line):

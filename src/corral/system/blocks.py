@@ -1,0 +1,64 @@
+"""Long line files in blocks of whole lines: bounded memory, one buffer, and a line too long to hold passed over."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import NamedTuple
+
+CHUNK = 1 << 20
+LARGEST_LINE = 16 << 20
+
+
+class Block(NamedTuple):
+    """Whole lines at the head of a buffer that the next block overwrites, or the head of one line too long to read."""
+
+    offset: int
+    data: bytearray
+    length: int
+    end: int
+    too_long: bool = False
+
+
+def read_blocks(file: io.FileIO, begin: int, end: int) -> Iterator[Block]:
+    """The lines that lie whole between two offsets. A line too long for memory is passed over."""
+    buffer = bytearray(min(CHUNK, max(end - begin, 1)))
+    kept = 0
+    """Bytes at the head of the buffer that belong to a line whose end was not met yet."""
+    file.seek(begin)
+    while begin + kept < end and (count := _read_into(file, memoryview(buffer)[kept : end - begin])):
+        filled = kept + count
+        length = buffer.rfind(b"\n", kept, filled) + 1
+        if length:
+            yield Block(begin, buffer, length, begin + length)
+            begin, kept = begin + length, filled - length
+            buffer[:kept] = buffer[length:filled]
+        elif filled < len(buffer):
+            kept = filled
+        elif filled <= LARGEST_LINE:
+            kept = filled
+            buffer = buffer + bytes(min(filled, LARGEST_LINE + 1 - filled))
+        else:
+            line_end = _find_line_end(file, begin + filled, end)
+            if line_end is None:
+                return
+            yield Block(begin, buffer, filled, line_end, too_long=True)
+            begin, kept = line_end, 0
+            file.seek(begin)
+
+
+def _find_line_end(file: io.FileIO, position: int, end: int) -> int | None:
+    buffer = bytearray(CHUNK)
+    while position < end and (count := _read_into(file, memoryview(buffer)[: end - position])):
+        newline = buffer.find(b"\n", 0, count)
+        if newline >= 0:
+            return position + newline + 1
+        position += count
+    return None
+
+
+def _read_into(file: io.FileIO, view: memoryview) -> int:
+    try:
+        return file.readinto(view) or 0
+    except OSError:
+        return 0
