@@ -87,6 +87,16 @@ class Corral:
             timeout,
         )
 
+    def wait_ready(self, session_id: str, timeout: float = 15) -> None:
+        """Waits until the end of the turn is on disk: a CLI may show an answer before it has written it down."""
+        self.wait(
+            lambda survey: (
+                [row["activity"] for row in survey["sessions"] if row["session_id"] == session_id] == ["ready"]
+            ),
+            f"{session_id} should be ready",
+            timeout,
+        )
+
     def wait_resting(self, expected: dict[str, str], timeout: float = 5) -> None:
         """Not live as soon as the process is dead; settled once its launchers have gone too."""
         assert self.live() == {}

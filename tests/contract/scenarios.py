@@ -60,8 +60,9 @@ class SessionContract:
             agent.prompt("remember the word heron")
             session_id = find_session(driver, "remember the word heron")
             corral.wait_live({session_id: [pid]})
+            corral.wait_ready(session_id)
             row = corral.rows()[session_id]
-            assert row["durable"] and row["activity"] == "ready"
+            assert row["durable"]
             assert row["work_dir"] == str(driver.home.work_dir)
             assert row["restore"]["kind"] == "attach" and row["restore"]["pid"] == pid
             assert [one["session_id"] for one in corral.json("pid", str(pid))["sessions"]] == [session_id]
@@ -170,6 +171,7 @@ class SessionContract:
             agent.wait_ready()
             agent.prompt("hello hazel")
             session_id = find_session(driver, "hello hazel")
+            corral.wait_ready(session_id)
             self.kill(agent, signal.SIGKILL)
             corral.wait_resting({session_id: "idle"})
 
@@ -193,6 +195,7 @@ class SessionContract:
             agent.wait_ready()
             agent.prompt("hello juniper")
             session_id = find_session(driver, "hello juniper")
+            corral.wait_ready(session_id)
             self.kill(agent, signal.SIGTERM)
             corral.wait_resting({session_id: "idle"})
 
@@ -201,6 +204,7 @@ class SessionContract:
             agent.wait_ready()
             agent.prompt("hello larch")
             session_id = find_session(driver, "hello larch")
+            corral.wait_ready(session_id)
             serving = read_proc(agent.serving_pid())
             agent.terminal.close()
             assert serving is not None
