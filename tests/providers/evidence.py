@@ -6,7 +6,7 @@ from corral.model.claim import BadClaim, Claim
 from corral.model.key import Home
 from corral.model.record import SessionRecord
 from corral.providers import Provider
-from corral.store.cache import KnownRecords
+from corral.store.known import KnownRecords
 from corral.system.runtime_claims import read_runtime_claim
 
 

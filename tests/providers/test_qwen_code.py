@@ -52,6 +52,12 @@ class Memory:
     def load(self) -> None:
         """Nothing to read."""
 
+    def find_settled(self, directory: str, seal: bytes) -> None:
+        """Sessions are asked for one by one here."""
+
+    def settle(self, directory: str, seal: bytes) -> None:
+        """The same."""
+
     def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
         return self.records.get((path, fingerprint))
 

@@ -13,7 +13,7 @@ from corral.model.claim import BadClaim, Claim
 from corral.model.journal import Journal
 from corral.model.key import Home
 from corral.model.process import HostFacts, Recognised
-from corral.model.record import SessionRecord, SidecarHint, Skipped
+from corral.model.record import Resting, SessionRecord, SidecarHint, Skipped
 from corral.model.session import Degraded
 from corral.providers import Environment, Provider
 from corral.store.cache import Cache
@@ -30,6 +30,8 @@ class HomeFacts(Struct, frozen=True, kw_only=True):
     provider: Provider
     home: Home
     records: Sequence[SessionRecord]
+    resting: Sequence[Resting]
+    """Further sessions, all idle as far as the disk says."""
     claims: Sequence[Claim]
     bad_claims: Sequence[BadClaim]
 
@@ -140,12 +142,16 @@ class _Reader:
     def _read(self, provider: Provider, home: Home) -> HomeFacts:
         known = self._cache.known(provider.name, home.path)
         records: list[SessionRecord] = []
+        resting: list[Resting] = []
         sidecars: list[SessionRecord] = []
         for entry in provider.list_sessions(home, known):
             if isinstance(entry, SessionRecord):
                 records.append(entry)
                 if entry.sidecar is not None and not self._is_gone(entry.sidecar):
                     sidecars.append(entry)
+                continue
+            if isinstance(entry, Resting):
+                resting.append(entry)
                 continue
             self.skipped.append(entry)
             if entry.hides_sessions:
@@ -164,6 +170,7 @@ class _Reader:
             provider=provider,
             home=home,
             records=records,
+            resting=resting,
             claims=[claim for claim in found if isinstance(claim, Claim)],
             bad_claims=bad,
         )

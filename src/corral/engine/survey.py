@@ -20,6 +20,7 @@ from corral.model.session import AgentProcess, Degraded, Survey
 from corral.model.verdict import ClaimVerdict, Liveness, SessionVerdict, State
 from corral.providers import Provider
 from corral.store.cache import Cache
+from corral.store.known import BrokenShelf
 from corral.store.launches import Launch, Launches
 from corral.system import places
 from corral.system.config import read_config
@@ -58,8 +59,18 @@ def take_survey(
     `anyway` plans restores as if nothing could be open unseen (`corral resume --anyway`). Only with `probing` is
     a provider's program run, and then only for its `--version`, where its files do not tell what it is.
     """
-    config = read_config()
     cache = Cache(places.cache_dir())
+    try:
+        return _take_survey(cache, selection, providers, anyway=anyway, probing=probing)
+    except BrokenShelf:
+        cache.discard()
+        return _take_survey(Cache(places.cache_dir()), selection, providers, anyway=anyway, probing=probing)
+
+
+def _take_survey(
+    cache: Cache, selection: Selection, providers: Iterable[Provider] | None, *, anyway: bool, probing: bool
+) -> Survey:
+    config = read_config()
     env = environment(config, cache, probing=probing)
     table = ProcessTable()
     host = read_host_facts()
@@ -234,11 +245,17 @@ def _entries(
         maybe_pids = attribution.maybe_serving(name, path)
         named = join.ids_in(name, path)
         claimed: dict[str, list[SessionRecord]] = defaultdict(list)
-        # Most sessions are idle and not asked for: they are counted here, in the cheapest way.
-        idle = 0
         in_doubt = bool(maybe_pids or unseen)
         everywhere, idle_too = selection.under is None, selection.wants_state(State.IDLE)
-        for record in home.records:
+        records = list(home.records)
+        # Most sessions are idle and not asked for: they are only counted.
+        idle = 0
+        for group in home.resting:
+            if in_doubt or idle_too or not everywhere or not named.isdisjoint(group.ids):
+                records += group.load()
+            else:
+                idle += len(group.ids)
+        for record in records:
             if in_doubt or record.session_id in named:
                 claimed[record.session_id].append(record)
                 continue

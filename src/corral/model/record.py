@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
 from msgspec import Struct
@@ -64,6 +65,16 @@ class SessionRecord(Struct, frozen=True, kw_only=True, gc=False):
     @property
     def key(self) -> SessionKey:
         return SessionKey(self.provider, self.home, self.scope, self.session_id)
+
+
+class Resting(Struct, frozen=True):
+    """The idle sessions of one directory in which nothing has changed since they were read.
+
+    Most sessions of most people are such: they are counted, and made records of only when somebody asks.
+    """
+
+    ids: Sequence[str]
+    load: Callable[[], Sequence[SessionRecord]]
 
 
 class Skipped(Struct, frozen=True, kw_only=True):

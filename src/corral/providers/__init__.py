@@ -11,8 +11,9 @@ from msgspec import Struct
 from corral.model.claim import BadClaim, Claim
 from corral.model.hook_target import HookTarget
 from corral.model.key import Home
+from corral.model.known import Known
 from corral.model.process import Recognised
-from corral.model.record import SessionRecord, Skipped
+from corral.model.record import Resting, SessionRecord, Skipped
 from corral.model.restore import Program, Refused, Resume
 from corral.model.usage import UsageBatch, UsageSource
 from corral.system.processes import Process, ProcessTable
@@ -63,14 +64,6 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """A start is known to destroy the history under some conditions: it is copied first, and compared after."""
 
 
-class Known(Protocol):
-    """What an earlier survey read, valid only for an equal fingerprint."""
-
-    def load(self) -> None: ...
-    def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None: ...
-    def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None: ...
-
-
 def lazy_parts(package: str, **parts: str) -> Callable[[str], object]:
     """A package's `__getattr__`: each name with the file that has it, imported when it is first asked for.
 
@@ -115,7 +108,7 @@ class Provider(Protocol):
     """Where it takes hooks of ours; None if it does not. With hooks comes a `reporter.py` in the package."""
 
     def homes(self, env: Environment) -> Sequence[Home]: ...
-    def list_sessions(self, home: Home, known: Known) -> Iterator[SessionRecord | Skipped]: ...
+    def list_sessions(self, home: Home, known: Known) -> Iterator[SessionRecord | Resting | Skipped]: ...
     def list_claims(self, home: Home) -> Iterator[Claim | BadClaim]: ...
     def recognise(self, process: Process, table: ProcessTable) -> Recognised | None: ...
     def find_program(self, env: Environment) -> Program | None: ...

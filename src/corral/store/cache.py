@@ -6,12 +6,10 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from functools import cached_property
-
-import msgspec
 
 from corral.model.process import ProcessIdentity
 from corral.model.record import SessionRecord
+from corral.store.known import KnownRecords, Shelf
 from corral.version import __version__
 
 # Records are encoded by the classes of this version: another one starts afresh.
@@ -19,7 +17,8 @@ _SHAPE = f"{__version__} {' '.join(SessionRecord.__struct_fields__)}"
 _TABLES = {
     "about": "(shape TEXT NOT NULL)",
     "records": """(
-        provider TEXT NOT NULL, home BLOB NOT NULL, directory BLOB NOT NULL, entries BLOB NOT NULL,
+        provider TEXT NOT NULL, home BLOB NOT NULL, directory BLOB NOT NULL,
+        seal BLOB NOT NULL, resting_ids BLOB NOT NULL, notable BLOB NOT NULL, resting BLOB NOT NULL,
         PRIMARY KEY (provider, home, directory))""",
     "pins": """(
         path BLOB NOT NULL, pid INTEGER NOT NULL, written_at REAL NOT NULL,
@@ -29,12 +28,6 @@ _TABLES = {
         path BLOB PRIMARY KEY, device INTEGER NOT NULL, inode INTEGER NOT NULL, changed_ns INTEGER NOT NULL,
         said TEXT NOT NULL) WITHOUT ROWID""",
 }
-
-_Entry = tuple[str, int, SessionRecord]
-"""A path, the fingerprint it had, and what was read there."""
-
-_encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[_Entry]).decode
 
 
 def _has_our_shape(db: sqlite3.Connection) -> bool:
@@ -66,11 +59,14 @@ class Cache:
         except sqlite3.OperationalError:
             raise  # locked, full, read-only: there may be nothing wrong with the file
         except sqlite3.DatabaseError:
-            # Nothing in it is worth saving.
-            for suffix in ("", "-wal", "-shm"):
-                with suppress(FileNotFoundError):
-                    os.unlink(self.path + suffix)
+            self.discard()
             return self._connect()
+
+    def discard(self) -> None:
+        """Nothing in it is worth saving."""
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.unlink(self.path + suffix)
 
     def _connect(self) -> sqlite3.Connection:
         fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -78,6 +74,7 @@ class Cache:
         db = sqlite3.connect(self.path, timeout=0.2, isolation_level=None)
         db.execute("PRAGMA synchronous = OFF")
         if not _has_our_shape(db):
+            db.execute("PRAGMA page_size = 65536")  # whole directories are read at once
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("BEGIN IMMEDIATE")
             if not _has_our_shape(db):  # another process may have been quicker
@@ -90,35 +87,32 @@ class Cache:
 
     def known(self, provider: str, home: str) -> KnownRecords:
         """What is known of one home, read when first asked for; hand it back to `keep` after the listing."""
-        return KnownRecords(provider, home, lambda: self._read_records(provider, home))
+        return KnownRecords(provider, home, lambda: self._read_shelves(provider, home))
 
-    def _read_records(self, provider: str, home: str) -> list[_Entry]:
-        entries: list[_Entry] = []
+    def _read_shelves(self, provider: str, home: str) -> list[Shelf]:
         if self._db is None:
-            return entries
+            return []
         try:
             rows = self._db.execute(
-                "SELECT entries FROM records WHERE provider = ? AND home = ?", (provider, os.fsencode(home))
+                "SELECT directory, seal, resting_ids, notable, resting FROM records WHERE provider = ? AND home = ?",
+                (provider, os.fsencode(home)),
             ).fetchall()
-            for (blob,) in rows:
-                entries += _decode(blob)
         except sqlite3.Error as error:
             self.problem = str(error)
-        except (msgspec.DecodeError, msgspec.ValidationError):
             return []
-        return entries
+        return [Shelf(os.fsdecode(row[0]), *row[1:]) for row in rows]
 
     def keep(self, known: KnownRecords) -> None:
         """Store what the listing read anew, forget what it no longer met: the directories concerned, whole."""
-        changed = known.changed_directories()
+        changed = known.changes()
         if not changed:
             return
 
         def store(db: sqlite3.Connection) -> None:
-            for directory, entries in changed.items():
+            for directory, shelf in changed.items():
                 where = (known.provider, os.fsencode(known.home), os.fsencode(directory))
-                if entries:
-                    db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?)", (*where, _encode(entries)))
+                if shelf is not None:
+                    db.execute("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", (*where, *shelf[1:]))
                 else:
                     db.execute("DELETE FROM records WHERE provider = ? AND home = ? AND directory = ?", where)
 
@@ -185,53 +179,7 @@ class Cache:
                 raise
         except sqlite3.Error as error:
             self.problem = str(error)  # busy or full: the next survey reads anew
-        except UnicodeEncodeError:
-            pass  # a path that is no UTF-8: read anew each time
 
     def close(self) -> None:
         if self._db is not None:
             self._db.close()
-
-
-class KnownRecords:
-    """The records of one home as an earlier survey read them, each valid only for an equal fingerprint."""
-
-    def __init__(self, provider: str, home: str, read: Callable[[], Iterable[_Entry]]) -> None:
-        self.provider = provider
-        self.home = home
-        self._read = read
-        self._met: set[str] = set()
-        self._fresh: list[str] = []
-
-    def load(self) -> None:
-        """Read now what would be read at the first `find`."""
-        _ = self._entries
-
-    @cached_property
-    def _entries(self) -> dict[str, _Entry]:
-        return {entry[0]: entry for entry in self._read()}
-
-    def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
-        entry = self._entries.get(path)
-        # The hash of a tuple of integers is the same in every run.
-        if entry is None or entry[1] != hash(fingerprint):
-            return None
-        self._met.add(path)
-        return entry[2]
-
-    def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None:
-        self._met.add(path)
-        self._fresh.append(path)
-        self._entries[path] = (path, hash(fingerprint), record)
-
-    def changed_directories(self) -> dict[str, list[_Entry]]:
-        """What to store for each directory in which something is new or gone."""
-        gone = self._entries.keys() - self._met
-        changed = {os.path.dirname(path) for path in (*self._fresh, *gone)}
-        if not changed:
-            return {}
-        kept: dict[str, list[_Entry]] = {directory: [] for directory in changed}
-        for path, entry in self._entries.items():
-            if path in self._met and (directory := os.path.dirname(path)) in changed:
-                kept[directory].append(entry)
-        return kept

@@ -28,15 +28,15 @@ class Group(NamedTuple):
     names: Sequence[str]
 
 
-def read_stamps(groups: Sequence[Group], meanwhile: Callable[[], None]) -> list[list[int]]:
-    """For every group the numbers of its names, one name's after the other's.
+def read_stamps(groups: Sequence[Group], meanwhile: Callable[[], None]) -> list[bytes]:
+    """For every group the numbers of its names, one name's after the other's, as `unpack` gives them.
 
     `meanwhile` is what the caller has to do anyhow before it can use them; it is done beside the child's work.
     """
     total = sum(len(group.names) for group in groups)
     if total < _WORTH_FORKING or not _may_fork():
         meanwhile()
-        return [_unpack(_look(group)) for group in groups]
+        return [_look(group) for group in groups]
     return _read_in_two(groups, total, meanwhile)
 
 
@@ -46,7 +46,7 @@ def _may_fork() -> bool:
     return hasattr(os, "fork") and (os.cpu_count() or 1) > 1 and (threading is None or threading.active_count() == 1)
 
 
-def _read_in_two(groups: Sequence[Group], total: int, meanwhile: Callable[[], None]) -> list[list[int]]:
+def _read_in_two(groups: Sequence[Group], total: int, meanwhile: Callable[[], None]) -> list[bytes]:
     import mmap
 
     split, seen = 0, 0
@@ -63,12 +63,12 @@ def _read_in_two(groups: Sequence[Group], total: int, meanwhile: Callable[[], No
         finally:
             os._exit(1)
     meanwhile()
-    mine = [_unpack(_look(group)) for group in groups[:split]]
+    mine = [_look(group) for group in groups[:split]]
     _, status = os.waitpid(child, 0)
     if status != 0:
-        return mine + [_unpack(_look(group)) for group in groups[split:]]
+        return mine + [_look(group) for group in groups[split:]]
     with shared:
-        return mine + [_unpack(shared.read(len(group.names) * _SIZE)) for group in groups[split:]]
+        return mine + [shared.read(len(group.names) * _SIZE) for group in groups[split:]]
 
 
 def _look(group: Group) -> bytes:
@@ -91,5 +91,5 @@ def _look(group: Group) -> bytes:
     return found.tobytes()
 
 
-def _unpack(packed: bytes) -> list[int]:
+def unpack(packed: bytes) -> list[int]:
     return memoryview(packed).cast("q").tolist() if packed else []

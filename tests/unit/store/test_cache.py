@@ -86,7 +86,7 @@ def test_a_record_of_another_shape_is_not_known(tmp_path):
     known.keep("/p", (1,), record())
     cache.keep(known)
     with sqlite3.connect(tmp_path / "cache.db") as db:
-        db.execute("UPDATE records SET entries = ?", (msgspec.msgpack.encode([["/p", 1, {"provider": 3}]]),))
+        db.execute("UPDATE records SET resting = ?", (msgspec.msgpack.encode([["/p", 1, {"provider": 3}]]),))
     assert Cache(str(tmp_path)).known("kimi-cli", "/h").find("/p", (1,)) is None
 
 

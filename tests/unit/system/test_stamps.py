@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from corral.system import stamps
-from corral.system.stamps import FIELDS, Group, read_stamps
+from corral.system.stamps import FIELDS, Group, read_stamps, unpack
 
 
 @pytest.fixture
@@ -23,6 +23,10 @@ def groups(tmp_path):
         *(Group(str(tmp_path / f"bucket{number}"), names) for number in range(5)),
         Group(str(tmp_path / "gone"), names),
     ]
+
+
+def look(groups):
+    return [unpack(packed) for packed in read_stamps(groups, lambda: None)]
 
 
 def plainly(groups):
@@ -40,7 +44,7 @@ def plainly(groups):
 
 
 def test_one_process_sees_what_is_there(groups):
-    assert read_stamps(groups, lambda: None) == plainly(groups)
+    assert look(groups) == plainly(groups)
 
 
 def test_two_processes_see_the_same(groups, monkeypatch):
@@ -49,7 +53,7 @@ def test_two_processes_see_the_same(groups, monkeypatch):
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: children.append(pid := fork()) or pid)
     monkeypatch.setattr(stamps, "_may_fork", lambda: True)
-    assert read_stamps(groups, lambda: None) == plainly(groups)
+    assert look(groups) == plainly(groups)
     assert len(children) == 1
 
 
@@ -65,7 +69,7 @@ def test_a_child_that_dies_is_made_up_for(groups, monkeypatch):
         return pid
 
     monkeypatch.setattr(os, "fork", dying)
-    assert read_stamps(groups, lambda: None) == plainly(groups)
+    assert look(groups) == plainly(groups)
 
 
 def test_a_process_with_threads_is_never_forked():
@@ -79,4 +83,4 @@ def test_a_process_with_threads_is_never_forked():
 
 def test_nothing_to_look_at_is_nothing_seen():
     assert read_stamps([], lambda: None) == []
-    assert read_stamps([Group("/", [])], lambda: None) == [[]]
+    assert read_stamps([Group("/", [])], lambda: None) == [b""]

@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Iterator
 from zlib import crc32
 
 from msgspec import Struct
 
 from corral.model.key import Home
-from corral.model.record import SessionRecord, Skipped
-from corral.providers import Known
+from corral.model.known import Known
+from corral.model.record import Resting, SessionRecord, Skipped
 from corral.providers.kimi_cli.places import NAME, Bucket, list_buckets
 from corral.providers.kimi_cli.registry import LOCAL, Registry, read_registry
 from corral.providers.kimi_cli.wire import Wire, read_wire
 from corral.sidecar.files import Unreadable, read_regular
 from corral.system.foreign_json import ForeignDecoder
 from corral.system.runtime_claims import read_hint
-from corral.system.stamps import FIELDS, Group, read_stamps
+from corral.system.stamped import find_without_log, list_stamped
+from corral.system.stamps import Group, read_stamps
 from corral.system.text import one_line
 from corral.system.transcripts import HEAD_BUDGET, open_transcript
 
 _LARGEST_STATE = 1 << 20
-_SETTLED_NS = 100_000_000
-"""A change within one tick of the clock leaves the same mtime: what is younger than this is not kept."""
 
 
 class _State(Struct):
@@ -59,7 +57,7 @@ class _Context(Struct, frozen=True):
     note: str | None = None
 
 
-def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]:
+def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting | Skipped]:
     """Sessions of every bucket, whether kimi-cli still lists the bucket's directory or not."""
     registry = read_registry(home.path)
     if registry.problem is not None:
@@ -71,7 +69,6 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
         else:
             buckets.append(found)
     repeated = _find_repeated(buckets)
-    settled_before = time.time_ns() - _SETTLED_NS
     # Files but wire.jsonl are replaced whole, which the directory's time shows; wire.jsonl grows.
     groups = [
         Group(bucket.path, [name for one in bucket.directories for name in (one, f"{one}/wire.jsonl")])
@@ -79,7 +76,7 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
     ]
     for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
         setting = _find_setting(home.path, bucket.name, registry)
-        yield from _list_bucket(bucket, stamps, setting, repeated, settled_before, known)
+        yield from _list_bucket(bucket, stamps, setting, repeated, known)
 
 
 def _find_repeated(buckets: list[Bucket]) -> frozenset[str]:
@@ -106,28 +103,20 @@ def _find_setting(home: str, bucket: str, registry: Registry) -> _Setting:
 
 
 def _list_bucket(
-    bucket: Bucket,
-    stamps: list[int],
-    setting: _Setting,
-    repeated: frozenset[str],
-    settled_before: int,
-    known: Known,
-) -> Iterator[SessionRecord | Skipped]:
-    numbers = iter(stamps)
-    for session_id, seen in zip(bucket.directories, zip(*[numbers] * (2 * FIELDS), strict=True), strict=True):
-        if seen[0] < 0:
-            continue  # it went while we looked: an empty session that was left
+    bucket: Bucket, stamps: bytes, setting: _Setting, repeated: frozenset[str], known: Known
+) -> Iterator[SessionRecord | Resting | Skipped]:
+    here = repeated.intersection(bucket.directories)
+    contexts = {one: _stamp_context(f"{bucket.path}/{one}") for one in find_without_log(bucket.directories, stamps)}
+
+    def fingerprint(session_id: str) -> tuple[int, ...]:
+        return *contexts.get(session_id, ()), setting.seal, session_id in here, session_id in bucket.legacy
+
+    def read(session_id: str, changed_at: float) -> SessionRecord:
         path = f"{bucket.path}/{session_id}"
-        if seen[FIELDS] < 0:
-            seen += _stamp_context(path)
-        is_repeated, is_legacy = session_id in repeated, session_id in bucket.legacy
-        fingerprint = (*seen, setting.seal, is_repeated, is_legacy)
-        record = known.find(path, fingerprint)
-        if record is None:
-            record = _read_session(path, session_id, seen[0] / 1e9, setting, is_repeated, is_legacy)
-            if max(seen[0], seen[FIELDS]) < settled_before:
-                known.keep(path, fingerprint, record)
-        yield record
+        return _read_session(path, session_id, changed_at, setting, session_id in here, session_id in bucket.legacy)
+
+    outside = (setting.seal, sorted(here), sorted(bucket.legacy), contexts)
+    yield from list_stamped(bucket.path, bucket.directories, stamps, known, outside, fingerprint, read)
     for session_id in sorted(bucket.legacy.difference(bucket.directories)):
         yield _read_legacy(bucket, session_id, setting, session_id in repeated)
 

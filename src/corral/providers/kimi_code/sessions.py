@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from corral.model.key import Home
-from corral.model.record import SessionRecord, Skipped
-from corral.providers import Known
+from corral.model.known import Known
+from corral.model.record import Resting, SessionRecord, Skipped
 from corral.providers.kimi_code.places import NAME, Bucket, list_buckets
 from corral.providers.kimi_code.state import State, read_state
 from corral.providers.kimi_code.wire import Wire, read_wire
 from corral.system.runtime_claims import read_hint
-from corral.system.stamps import FIELDS, Group, read_stamps
+from corral.system.stamped import list_stamped
+from corral.system.stamps import Group, read_stamps
 from corral.system.text import one_line
 
 WIRE = "agents/main/wire.jsonl"
 
-_SETTLED_NS = 100_000_000
-"""A change within one tick of the clock leaves the same mtime: what is younger than this is not kept."""
 
-
-def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]:
+def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting | Skipped]:
     buckets: list[Bucket] = []
     for found in list_buckets(home.path):
         if isinstance(found, Skipped):
@@ -29,13 +26,12 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
         else:
             buckets.append(found)
     repeated = _find_repeated(buckets)
-    settled_before = time.time_ns() - _SETTLED_NS
     # kimi 2.1 replaces state.json whole, and so is runtime.json: both show in the directory's time (2026-11)
     groups = [
         Group(bucket.path, [name for one in bucket.sessions for name in (one, f"{one}/{WIRE}")]) for bucket in buckets
     ]
     for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
-        yield from _list_bucket(home.path, bucket, stamps, repeated, settled_before, known)
+        yield from _list_bucket(home.path, bucket, stamps, repeated, known)
 
 
 def _find_repeated(buckets: list[Bucket]) -> frozenset[str]:
@@ -48,21 +44,17 @@ def _find_repeated(buckets: list[Bucket]) -> frozenset[str]:
 
 
 def _list_bucket(
-    home: str, bucket: Bucket, stamps: list[int], repeated: frozenset[str], settled_before: int, known: Known
-) -> Iterator[SessionRecord]:
-    numbers = iter(stamps)
-    for session_id, seen in zip(bucket.sessions, zip(*[numbers] * (2 * FIELDS), strict=True), strict=True):
-        if seen[0] < 0:
-            continue  # it went while we looked
-        path = f"{bucket.path}/{session_id}"
-        is_repeated = session_id in repeated
-        fingerprint = (*seen, is_repeated)
-        record = known.find(path, fingerprint)
-        if record is None:
-            record = _read_session(home, bucket.name, path, session_id, is_repeated)
-            if max(seen[0], seen[FIELDS]) < settled_before:
-                known.keep(path, fingerprint, record)
-        yield record
+    home: str, bucket: Bucket, stamps: bytes, repeated: frozenset[str], known: Known
+) -> Iterator[SessionRecord | Resting]:
+    here = repeated.intersection(bucket.sessions)
+
+    def fingerprint(session_id: str) -> tuple[int, ...]:
+        return (session_id in here,)
+
+    def read(session_id: str, changed_at: float) -> SessionRecord:
+        return _read_session(home, bucket.name, f"{bucket.path}/{session_id}", session_id, session_id in here)
+
+    return list_stamped(bucket.path, bucket.sessions, stamps, known, sorted(here), fingerprint, read)
 
 
 def _read_session(home: str, bucket: str, path: str, session_id: str, is_repeated: bool) -> SessionRecord:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from corral import sidecar
 from corral.model.key import Home
+from corral.model.known import Known
 from corral.model.record import SessionRecord, Skipped, TurnState
-from corral.providers import Known
 from corral.providers.qwen_code.homes import NAME, find_data_root
 from corral.providers.qwen_code.places import LEDGER_SUFFIX, RUNTIME_SUFFIX, TRANSCRIPT_SUFFIX, is_session_id
 from corral.providers.qwen_code.transcript import TranscriptFacts, read_transcript

@@ -1,0 +1,17 @@
+"""What a listing may ask of those that went before it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from corral.model.record import Resting, SessionRecord
+
+
+class Known(Protocol):
+    """What an earlier survey read: a session is valid for an equal fingerprint, a whole directory for an equal seal."""
+
+    def load(self) -> None: ...
+    def find_settled(self, directory: str, seal: bytes) -> list[SessionRecord | Resting] | None: ...
+    def settle(self, directory: str, seal: bytes) -> None: ...
+    def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None: ...
+    def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None: ...
