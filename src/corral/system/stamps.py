@@ -7,7 +7,6 @@ takes. A forked child looks at half of them and leaves what it saw in shared mem
 from __future__ import annotations
 
 import os
-import stat
 import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -16,7 +15,7 @@ _WORTH_FORKING = 8_000
 _OWN_SHARE = 0.3
 """What the parent looks at itself: it has the cache to read, and the child has nothing else."""
 FIELDS = 4
-"""Numbers for each name: mtime in ns, size in bytes, inode, and 1 for a directory. All -1: nothing is there."""
+"""Numbers for each name: mtime in ns, size in bytes, inode, mode. All -1: nothing is there."""
 _SIZE = 8 * FIELDS
 _NOTHING = (-1,) * FIELDS
 
@@ -74,21 +73,21 @@ def _read_in_two(groups: Sequence[Group], total: int, meanwhile: Callable[[], No
 def _look(group: Group) -> bytes:
     from array import array
 
-    found = array("q")
     try:
         fd = os.open(group.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError:
         return array("q", _NOTHING * len(group.names)).tobytes()
-    look, is_directory = os.stat, stat.S_ISDIR
+    found: list[int] = []
+    look = os.stat
     for name in group.names:
         try:
             seen = look(name, dir_fd=fd, follow_symlinks=False)
         except (OSError, ValueError):
-            found.extend(_NOTHING)
+            found += _NOTHING
         else:
-            found.extend((seen.st_mtime_ns, seen.st_size, seen.st_ino, is_directory(seen.st_mode)))
+            found += (seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode)
     os.close(fd)
-    return found.tobytes()
+    return array("q", found).tobytes()
 
 
 def unpack(packed: bytes) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ from corral import sidecar
 from corral.model.key import SessionKey
 from corral.sidecar.processes import read_identity
 from corral.store.launches import Launch, Launches
+from tests.providers.kimi_support import settle
 
 FIXTURES = Path(__file__).resolve().parents[2] / "providers" / "fixtures" / "kimi-code"
 TITLE = "kimi-code"
@@ -246,3 +248,26 @@ def test_a_config_behind_a_link_is_read(machine: Machine) -> None:
     (machine.root / "dotfile").write_text('[homes]\nkimi-code = ["/somewhere/else"]\n')
     (place / "config.toml").symlink_to(machine.root / "dotfile")
     assert "/somewhere/else" in machine.corral("config", CORRAL_CONFIG_DIR=str(place)).stdout
+
+
+def test_a_cache_with_rubbish_in_it_is_made_anew(machine: Machine) -> None:
+    settle(machine.home)
+    machine.ps()
+    before = machine.ps()
+    with sqlite3.connect(machine.root / ".cache" / "corral" / "cache.db") as db:
+        assert db.execute("UPDATE records SET resting = x'c1' WHERE length(seal)").rowcount > 0
+    assert machine.ps()["sessions"] == before["sessions"]
+
+
+def test_a_silent_agent_raises_doubt_for_sessions_that_were_only_counted(machine: Machine) -> None:
+    settle(machine.home)
+    everything = {row["session_id"] for row in machine.ps()["sessions"]}
+    assert noteworthy(machine) < everything
+    machine.start()
+    assert noteworthy(machine) == everything
+
+
+def noteworthy(machine: Machine) -> set[str]:
+    """What `corral ps` lists without `--all`, as a person would call it."""
+    listed = json.loads(machine.corral("ps", "--json", "--provider", "kimi-code").stdout)
+    return {row["session_id"] for row in listed["sessions"]}
