@@ -64,6 +64,8 @@ class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
     """As recorded; None when the provider does not record it."""
     tokens: TokenUsage
     branch: str | None = None
+    offset: int = 0
+    """Where its line begins in the file, in bytes; only to explain, never stored."""
 
 
 class Deed(Struct, frozen=True, kw_only=True, gc=False):
@@ -76,6 +78,7 @@ class Deed(Struct, frozen=True, kw_only=True, gc=False):
     """"turn" or "tool"."""
     name: str = ""
     """Of a tool: its name; of a shell command, after a space, the program it runs."""
+    offset: int = 0
 
 
 class Unrecorded(Struct, frozen=True, kw_only=True, gc=False):
@@ -85,6 +88,8 @@ class Unrecorded(Struct, frozen=True, kw_only=True, gc=False):
     at: float
     session_id: str
     kind: str
+    offset: int = 0
+    """Where the line begins by which it was noticed."""
 
 
 class UsageSkip(Struct, frozen=True, kw_only=True):

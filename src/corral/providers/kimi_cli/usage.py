@@ -203,6 +203,7 @@ class _Reading:
         self._deeds: list[Deed] = []
         self._unrecorded: list[Unrecorded] = []
         self._skipped: list[UsageSkip] = []
+        self._offset = since
         self._next_offset = since
         self._open_step: float | None = None
         self._knows_step = since == 0
@@ -243,6 +244,7 @@ class _Reading:
                 self._take_line(line, block.offset + start)
 
     def _take_line(self, line: bytes, offset: int) -> None:
+        self._offset = offset
         record = _RECORD.decode(line)
         if record is None:
             if _is_marked(line):
@@ -400,14 +402,17 @@ class _Reading:
             agent=None if agent is None else _word(agent),
             model=None,
             tokens=usage.tokens,
+            offset=self._offset,
         )
         self._events.append(event)
 
     def _do(self, key: str, at: float, kind: str, name: str = "") -> None:
-        self._deeds.append(Deed(key=key, at=at, session_id=self._source.session_id, kind=kind, name=name))
+        session_id, offset = self._source.session_id, self._offset
+        self._deeds.append(Deed(key=key, at=at, session_id=session_id, kind=kind, name=name, offset=offset))
 
     def _leave(self, key: str, at: float, kind: str) -> None:
-        self._unrecorded.append(Unrecorded(key=key, at=at, session_id=self._source.session_id, kind=kind))
+        session_id, offset = self._source.session_id, self._offset
+        self._unrecorded.append(Unrecorded(key=key, at=at, session_id=session_id, kind=kind, offset=offset))
 
     def _skip(self, offset: int, reason: str) -> None:
         self._skipped.append(UsageSkip(path=self._source.path, offset=offset, reason=reason))

@@ -180,6 +180,7 @@ class _Reading:
         self._deeds: list[Deed] = []
         self._unrecorded: list[Unrecorded] = []
         self._skipped: list[UsageSkip] = []
+        self._offset = since
         self._models: dict[str, str] = {}
         """Real models by the alias that the last request named."""
         self._open_request: float | None = None
@@ -214,6 +215,7 @@ class _Reading:
                 self._take_line(line, block.offset + start)
 
     def _take_line(self, line: bytes, offset: int) -> None:
+        self._offset = offset
         record = _RECORD.decode(line)
         if record is None:
             if _is_marked(line):
@@ -263,6 +265,7 @@ class _Reading:
             agent=None if agent == _MAIN else agent,
             model=_word(self._find_model(record.model)) or None,
             tokens=usage.tokens,
+            offset=self._offset,
         )
         self._events.append(event)
 
@@ -327,10 +330,12 @@ class _Reading:
                         yield record
 
     def _do(self, key: str, at: float, kind: str, name: str = "") -> None:
-        self._deeds.append(Deed(key=key, at=at, session_id=self._source.session_id, kind=kind, name=name))
+        session_id, offset = self._source.session_id, self._offset
+        self._deeds.append(Deed(key=key, at=at, session_id=session_id, kind=kind, name=name, offset=offset))
 
     def _leave(self, key: str, at: float, kind: str) -> None:
-        self._unrecorded.append(Unrecorded(key=key, at=at, session_id=self._source.session_id, kind=kind))
+        session_id, offset = self._source.session_id, self._offset
+        self._unrecorded.append(Unrecorded(key=key, at=at, session_id=session_id, kind=kind, offset=offset))
 
     def _skip(self, offset: int, reason: str) -> None:
         self._skipped.append(UsageSkip(path=self._source.path, offset=offset, reason=reason))

@@ -200,6 +200,7 @@ class _TranscriptReader:
                     model=_model(event.model),
                     tokens=counts.to_tokens(),
                     branch=_clean(record.gitBranch) if record.gitBranch else None,
+                    offset=offset,
                 )
             )
 
@@ -208,7 +209,8 @@ class _TranscriptReader:
         if at is None or not record.uuid:
             self._found.skip(offset, _NO_TIME if record.uuid else _UNREADABLE)
             return
-        deed = Deed(key=_clean(record.uuid), at=at, session_id=self._owner(record), kind=kind, name=name)
+        owner = self._owner(record)
+        deed = Deed(key=_clean(record.uuid), at=at, session_id=owner, kind=kind, name=name, offset=offset)
         self._found.deeds.append(deed)
 
     def _take_trace(self, offset: int, record: _Record, kind: str, uuid: str | None) -> None:
@@ -216,7 +218,7 @@ class _TranscriptReader:
         if at is None or not uuid:
             self._found.skip(offset, _NO_TIME if uuid else _UNREADABLE)
             return
-        trace = Unrecorded(key=_clean(uuid), at=at, session_id=self._owner(record), kind=kind)
+        trace = Unrecorded(key=_clean(uuid), at=at, session_id=self._owner(record), kind=kind, offset=offset)
         self._found.unrecorded.append(trace)
 
     def _owner(self, record: _Record) -> str:
@@ -259,14 +261,17 @@ class _MonthReader:
         key = TOKEN_USAGE_KEY + _clean(line.id)
         session_id = _clean(line.sessionId)
         if not counts.known:
-            self._found.unrecorded.append(Unrecorded(key=key, at=at, session_id=session_id, kind=UNCOUNTED))
+            trace = Unrecorded(key=key, at=at, session_id=session_id, kind=UNCOUNTED, offset=offset)
+            self._found.unrecorded.append(trace)
             return
         for reason in counts.contradictions:
             self._found.skip(offset, reason)
         agent = None if line.source == "main" else _clean(line.source)
         model = _model(line.model)
         tokens = counts.to_tokens()
-        event = UsageEvent(key=key, at=at, session_id=session_id, agent=agent, model=model, tokens=tokens)
+        event = UsageEvent(
+            key=key, at=at, session_id=session_id, agent=agent, model=model, tokens=tokens, offset=offset
+        )
         self._found.events.append(event)
 
     def _list_present(self) -> frozenset[str]:
