@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta, tzinfo
+from datetime import tzinfo
 from decimal import Decimal
 from typing import NamedTuple
 
 from msgspec import Struct
 
+from corral.engine.budget import BudgetReport
 from corral.engine.catalogue import all_providers
+from corral.engine.usage_labels import Labels
 from corral.model.prices import PICOS
 from corral.model.usage import ModelSource, TokenUsage
 from corral.store.ledger import Ledger
@@ -19,8 +21,6 @@ from corral.verdicts.pricing import Prices, count_picos
 
 SCHEMA = 1
 KEYS = ("day", "week", "month", "hour", "session", "project", "model", "provider", "branch", "tool")
-_SLOT_S = 900
-"""Every time zone's offset is a multiple of this: times within a slot have the same local date and hour."""
 
 
 class UsageQuery(Struct, frozen=True, kw_only=True):
@@ -53,6 +53,8 @@ class UsageRow(Struct, frozen=True, kw_only=True):
     cost: CostReport
     calls: int | None = None
     """By tool: how often it was called; tokens are not known per tool."""
+    turns: int | None = None
+    """How often the person asked something; null where that is not known by these keys."""
 
 
 class UnrecordedRow(Struct, frozen=True, kw_only=True):
@@ -78,6 +80,7 @@ class UsageReport(Struct, frozen=True, kw_only=True):
     unrecorded: tuple[UnrecordedRow, ...]
     skipped: tuple[SkipRow, ...]
     notice: str | None = None
+    budget: BudgetReport | None = None
 
 
 class _Event(NamedTuple):
@@ -141,7 +144,7 @@ def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
     code = config.currency.code if config.currency else "USD"
     groups: dict[tuple[str | None, ...], _Sum] = {}
     total = _Sum()
-    labels = _Labels(query.zone)
+    labels = Labels(query.zone)
     rows = tuple(_count_tools(ledger, query)) if query.by == ("tool",) else ()
     for event in _events(ledger, query):
         rates = prices.resolve(event.model, event.at)
@@ -167,28 +170,7 @@ def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
     )
 
 
-class _Labels:
-    """Local names of times, worked out once per quarter of an hour."""
-
-    def __init__(self, zone: tzinfo) -> None:
-        self._zone = zone
-        self._known: dict[int, dict[str, str]] = {}
-
-    def find(self, kind: str, at: float) -> str:
-        slot = int(at // _SLOT_S)
-        if slot not in self._known:
-            local = datetime.fromtimestamp(slot * _SLOT_S, self._zone)
-            monday = local.date() - timedelta(days=local.weekday())
-            self._known[slot] = {
-                "day": local.strftime("%Y-%m-%d"),
-                "week": monday.isoformat(),
-                "month": local.strftime("%Y-%m"),
-                "hour": local.strftime("%Y-%m-%d %H:00"),
-            }
-        return self._known[slot][kind]
-
-
-def _key_of(name: str, event: _Event, labels: _Labels) -> str | None:
+def _key_of(name: str, event: _Event, labels: Labels) -> str | None:
     match name:
         case "session":
             return f"{event.provider}:{event.session_id}"
@@ -204,7 +186,8 @@ def _key_of(name: str, event: _Event, labels: _Labels) -> str | None:
             return labels.find(name, event.at)
 
 
-def _where(query: UsageQuery, table: str) -> tuple[str, list[object]]:
+def where_clause(query: UsageQuery, table: str) -> tuple[str, list[object]]:
+    """The filters of a query as SQL over one of the tables that have a time."""
     terms: list[str] = []
     values: list[object] = []
     if query.since is not None:
@@ -228,7 +211,7 @@ def _where(query: UsageQuery, table: str) -> tuple[str, list[object]]:
 
 
 def _events(ledger: Ledger, query: UsageQuery) -> Iterator[_Event]:
-    where, values = _where(query, "events")
+    where, values = where_clause(query, "events")
     rows = ledger.db.execute(
         "SELECT homes.provider, session_id, work_dir, events.at, model, model_source, branch, input, cache_read,"
         " cache_write, cache_write_1h, output, reasoning FROM events JOIN sessions ON sessions.id = session"
@@ -240,7 +223,7 @@ def _events(ledger: Ledger, query: UsageQuery) -> Iterator[_Event]:
 
 
 def _count_tools(ledger: Ledger, query: UsageQuery) -> Iterator[UsageRow]:
-    where, values = _where(query, "deeds")
+    where, values = where_clause(query, "deeds")
     where += " AND kind = 'tool'" if where else " WHERE kind = 'tool'"
     rows = ledger.db.execute(
         "SELECT name, count(*) FROM deeds JOIN sessions ON sessions.id = session"
@@ -253,7 +236,7 @@ def _count_tools(ledger: Ledger, query: UsageQuery) -> Iterator[UsageRow]:
 
 
 def _unrecorded(ledger: Ledger, query: UsageQuery) -> Iterator[UnrecordedRow]:
-    where, values = _where(query, "unrecorded")
+    where, values = where_clause(query, "unrecorded")
     rows: Sequence[tuple[str, str, int]] = ledger.db.execute(
         "SELECT homes.provider, kind, count(*) FROM unrecorded JOIN sessions ON sessions.id = session"
         f" JOIN homes ON homes.id = sessions.home{where} GROUP BY 1, 2 ORDER BY 1, 2",

@@ -1,0 +1,85 @@
+"""Times and keys as people type them for usage: periods, zones, what to group by."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
+
+from corral.engine.usage_report import KEYS
+from corral.errors import CorralError
+from corral.system.local_zone import LocalZone
+
+
+def parse_keys(text: str) -> tuple[str, ...]:
+    """What to group by. Says what is wrong with it, and what is meant if that can be told."""
+    keys = tuple(part.strip().lower() for part in text.split(","))
+    problem = hint = None
+    unknown = [key for key in keys if key not in KEYS]
+    if unknown and not any(keys):
+        problem = "--by needs a key"
+    elif unknown:
+        problem = f"can't group by {unknown[0]!r}"
+        meant = _guess(unknown[0])
+        hint = f"did you mean {meant!r}?" if meant else None
+    elif len(set(keys)) < len(keys):
+        twice = next(key for key in keys if keys.count(key) > 1)
+        problem, hint = f"can't group by {twice!r} twice", "each key once"
+    elif "tool" in keys and len(keys) > 1:
+        problem = "can't group by 'tool' and something else: tokens are not known per tool"
+        hint = "corral usage --by tool counts calls; filters narrow it down"
+    if problem:
+        raise CorralError(problem, hint=hint or "keys are " + ", ".join(KEYS), exit_code=2)
+    return keys
+
+
+def _guess(word: str) -> str | None:
+    """What a wrong key may mean: a plural, an adverb, a slip of the finger."""
+    from difflib import get_close_matches
+
+    usual = {
+        "daily": "day",
+        "hourly": "hour",
+        "date": "day",
+        "dir": "project",
+        "directory": "project",
+        "cli": "provider",
+    }
+    close = get_close_matches(word, KEYS, 1, 0.6)
+    return usual.get(word) or (close[0] if close else None)
+
+
+def find_zone(name: str | None) -> tzinfo:
+    """The zone called so, or the machine's own."""
+    if name is None:
+        return LocalZone()
+    from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+        raise CorralError(f"no time zone is called {name!r}", hint="for example Europe/Berlin", exit_code=2) from error
+
+
+def parse_time(text: str | None, zone: tzinfo, now: float) -> float | None:
+    """A date at its midnight, or days or hours before now."""
+    if text is None:
+        return None
+    number, unit = text[:-1], text[-1:]
+    if number.isdecimal() and unit in "dh":
+        return now - timedelta(**{"d": {"days": int(number)}, "h": {"hours": int(number)}}[unit]).total_seconds()
+    try:
+        moment = datetime.fromisoformat(text)
+        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
+    except (ValueError, OverflowError) as error:
+        raise CorralError(f"{text!r} is no time", hint="for example 2026-11-15, 7d or 12h", exit_code=2) from error
+
+
+def parse_budget(text: str) -> Decimal:
+    """An amount of money, without its sign."""
+    try:
+        amount = Decimal(text)
+    except ArithmeticError:
+        amount = Decimal(-1)
+    if not amount.is_finite() or amount <= 0:
+        raise CorralError(f"{text!r} is no amount", hint="for example --budget 50 or --budget 12.50", exit_code=2)
+    return amount

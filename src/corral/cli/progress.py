@@ -1,0 +1,26 @@
+"""A bar while logs are read for the first time."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+
+from corral.engine.account import Progress
+
+
+def progress_bar() -> Callable[[Progress], None] | None:
+    """Only on a terminal, and only once a scan has taken a while."""
+    if not sys.stderr.isatty():
+        return None
+    begun = time.monotonic()
+
+    def show(progress: Progress) -> None:
+        if time.monotonic() - begun < 0.5 or not progress.total_bytes:
+            return
+        share = progress.done_bytes / progress.total_bytes
+        end = "\r\x1b[K" if share >= 1 else ""
+        bar = "█" * int(share * 30)
+        print(f"\rreading logs {bar:<30} {share:4.0%}{end}", end="", file=sys.stderr, flush=True)
+
+    return show

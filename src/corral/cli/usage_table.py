@@ -1,0 +1,171 @@
+"""What was spent as people read it: a table, the total, and what is not in it; and as CSV."""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from corral.cli.screen import paint, table, tilde
+from corral.engine.usage_report import UsageReport, UsageRow
+
+if TYPE_CHECKING:
+    from corral.engine.budget import BudgetPeriod, BudgetReport
+    from corral.engine.usage_trend import Trend
+
+_BAR_WIDTH = 10
+_BUDGET_WIDTH = 20
+
+
+def render(
+    report: UsageReport,
+    by: tuple[str, ...],
+    *,
+    width: int,
+    colour: bool,
+    drawn: bool = False,
+    trend: Trend | None = None,
+) -> list[str]:
+    """A table, the total, and what is not in it. `drawn`: with bars, and with a trend how the last days ran."""
+    if not report.rows:
+        return ["no usage is recorded for that", *_budget_lines(report.budget, colour)]
+    if by == ("tool",):
+        rows = [("TOOL", "CALLS"), *((row.key["tool"] or "", f"{row.calls:,}") for row in report.rows)]
+        return table(rows, (0,), width)
+    turns = any(row.turns is not None for row in report.rows)
+    figures = [_head(turns), *(_cells(row, turns) for row in (*report.rows, report.total))]
+    widths = [max(map(len, column)) for column in zip(*figures, strict=True)]
+    keys = [
+        tuple(name.upper() for name in by),
+        *(tuple(_say_key(name, row.key[name]) for name in by) for row in report.rows),
+        ("total", *[""] * (len(by) - 1)),
+    ]
+    drawings = _drawings(report, by, trend) if drawn else [("", "")] * len(keys)
+    rows = [
+        (*key, *(cell.rjust(size) for cell, size in zip(cells, widths, strict=True)), *drawing)
+        for key, cells, drawing in zip(keys, figures, drawings, strict=True)
+    ]
+    lines = table(rows, gives_way=(len(rows[0]) - 1, len(rows[0]) - 2, 0), width=width)
+    lines[0] = paint(lines[0], "grey", colour)
+    lines += [paint(text, "amber", colour) for text in _remarks(report)]
+    return lines + _budget_lines(report.budget, colour)
+
+
+def _drawings(report: UsageReport, by: tuple[str, ...], trend: Trend | None) -> list[tuple[str, str]]:
+    """Of each line a bar and a sparkline: the head's, the rows', the total's."""
+    most = max((row.cost.amount or Decimal(0) for row in report.rows), default=Decimal(0))
+    days = f"{len(next(iter(trend.values())))} DAYS" if trend else ""
+    return [("", days), *((_bar(row, most), _spark(row, by, trend)) for row in report.rows), ("", "")]
+
+
+def _head(turns: bool) -> tuple[str, ...]:
+    return (*(("TURNS",) if turns else ()), "REQUESTS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "COST")
+
+
+def _cells(row: UsageRow, turns: bool) -> tuple[str, ...]:
+    tokens = row.tokens
+    asked = ("–" if row.turns is None else f"{row.turns:,}",) if turns else ()
+    counts = (row.events, tokens.input, tokens.cache_read, tokens.cache_write + tokens.cache_write_1h)
+    return (*asked, *(f"{count:,}" for count in counts), f"{tokens.output + tokens.reasoning:,}", _say_cost(row))
+
+
+def _say_cost(row: UsageRow) -> str:
+    if row.cost.amount is None:
+        return "unpriced" if row.events else "–"
+    marks = ("~" if row.cost.assumed_events else "") + ("+" if row.cost.unpriced_events else "")
+    return marks + say_money(row.cost.amount, row.cost.currency)
+
+
+def say_money(amount: Decimal, currency: str) -> str:
+    """Money for people; what is there but rounds to nothing is said to be less than a cent."""
+    sign = "$" if currency == "USD" else f"{currency} "
+    return f"<{sign}0.01" if 0 < amount < Decimal("0.005") else f"{sign}{amount:,.2f}"
+
+
+def _bar(row: UsageRow, most: Decimal) -> str:
+    if not most or row.cost.amount is None:
+        return ""
+    return bar(row.cost.amount / most, _BAR_WIDTH)
+
+
+def bar(share: Decimal, width: int) -> str:
+    """A share of one as a bar, to an eighth of a cell."""
+    eighths = int(min(share, Decimal(1)) * 8 * width)
+    return "█" * (eighths // 8) + ("", *"▏▎▍▌▋▊▉")[eighths % 8]
+
+
+def _spark(row: UsageRow, by: tuple[str, ...], trend: Trend | None) -> str:
+    """One sign per day, the highest for the row's own dearest day; a dot for nothing."""
+    figures = trend.get(tuple(row.key[name] for name in by)) if trend else None
+    if not figures:
+        return ""
+    most = max(figures)
+    return "".join("▁▂▃▄▅▆▇█"[min(7, int(figure / most * 8))] if figure else "·" for figure in figures)
+
+
+def _budget_lines(budget: BudgetReport | None, colour: bool) -> list[str]:
+    """Each period that is over, or the newest, or the one that was asked about."""
+    if budget is None:
+        return []
+    shown = [period for period in budget.periods if period.over] or list(budget.periods[-1:])
+    limit = say_money(budget.amount, budget.currency) + (f" a {budget.per}" if budget.per else "")
+    lines = [_say_period(period, budget, limit, colour) for period in shown]
+    if not lines:
+        lines.append(f"budget: nothing of {limit} is used")
+    if budget.at_least and not budget.over:
+        lines.append("requests without a known price are not in it: more may have been spent")
+    return lines
+
+
+def _say_period(period: BudgetPeriod, budget: BudgetReport, limit: str, colour: bool) -> str:
+    share = period.used / budget.amount
+    name = f" {period.key}" if period.key else ""
+    used = ("at least " if period.at_least else "") + say_money(period.used, budget.currency)
+    drawn = paint(f"{bar(share, _BUDGET_WIDTH):<{_BUDGET_WIDTH}}", "red" if period.over else "green", colour)
+    over = ": over the budget" if period.over else ""
+    return f"budget{name}  ▕{drawn}▏ {share:.0%}  {used} of {limit}{over}"
+
+
+def _say_key(name: str, value: str | None) -> str:
+    if value is None:
+        return "–"
+    return tilde(value) if name == "project" else value
+
+
+def _remarks(report: UsageReport) -> list[str]:
+    remarks: list[str] = []
+    if report.total.cost.assumed_events:
+        remarks.append(f"~ {report.total.cost.assumed_events:,} requests are priced by a model or rate that is assumed")
+    if report.total.cost.unpriced_events:
+        remarks.append(f"+ {report.total.cost.unpriced_events:,} requests have no known price and are not in the sum")
+    traced = [f"{row.events:,} × {row.kind} ({row.provider})" for row in report.unrecorded if row.events]
+    if traced:
+        remarks.append("not recorded by the CLI, tokens unknown: " + ", ".join(traced))
+    if report.skipped:
+        lines = "line" if len(report.skipped) == 1 else "lines"
+        remarks.append(f"{len(report.skipped):,} {lines} could not be counted (--json lists them)")
+    if report.notice:
+        remarks.append(report.notice)
+    return remarks
+
+
+def print_csv(report: UsageReport, by: tuple[str, ...]) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    kinds = ("input", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning")
+    writer.writerow([*by, "events", *kinds, "cost", "currency", "unpriced_events", "assumed_events", "calls", "turns"])
+    for row in report.rows:
+        cost = row.cost
+        amount = "" if cost.amount is None else str(cost.amount)
+        tokens = [getattr(row.tokens, kind) for kind in kinds]
+        keys = [row.key[name] or "" for name in by]
+        tail = [
+            amount,
+            cost.currency,
+            cost.unpriced_events,
+            cost.assumed_events,
+            "" if row.calls is None else row.calls,
+            "" if row.turns is None else row.turns,
+        ]
+        writer.writerow([*keys, row.events, *tokens, *tail])

@@ -1,0 +1,286 @@
+"""What became of every line of a session that looked like usage: counted, merged, skipped, and by which rule.
+
+The session's files are read anew with the provider's own reader and compared with the ledger. Places are given as
+bytes of a file; nothing of what the lines say is shown.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from decimal import Decimal
+
+from msgspec import Struct
+
+from corral.engine.usage_session import NamedSession, find_named
+from corral.model.prices import PICOS, ModelRates
+from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
+from corral.store.ledger import Ledger
+from corral.store.ledger_lookup import KnownEvent, count_deeds, count_unrecorded, events_of, find_events
+from corral.system.config import read_config
+from corral.system.price_table import read_price_table
+from corral.verdicts.copies import CopyRule, decide_rule
+from corral.verdicts.pricing import Prices, count_picos
+
+SCHEMA = 1
+
+
+class LineReport(Struct, frozen=True, kw_only=True):
+    """One line. `outcome`: counted, merged, skipped, unrecorded, or unread (the ledger does not have it yet)."""
+
+    path: str
+    offset: int
+    outcome: str
+    reason: str
+    at: float | None = None
+    agent: str | None = None
+    tokens: TokenUsage | None = None
+    model: str | None = None
+    owner: str | None = None
+    """Of a merged line: the session on which it counts."""
+    rule: CopyRule | None = None
+    ambiguous: bool = False
+
+
+class FileReport(Struct, frozen=True, kw_only=True):
+    """One file, and how many of its lines became what."""
+
+    path: str
+    kind: str
+    """"session", "sub-agent", "home" (a file of all sessions) or "fork" (of another session, with copies)."""
+    size: int
+    read_to: int | None
+    """How far the ledger has read it, in bytes."""
+    counted: int
+    merged: int
+    skipped: int
+    unrecorded: int
+    unread: int
+    turns: int
+    tool_calls: int
+
+
+class ModelReport(Struct, frozen=True, kw_only=True):
+    """Requests of one model at one price: how the model is known, who says what it costs, and since when."""
+
+    model: str | None
+    known_by: str
+    """recorded, journal, config, unknown."""
+    events: int
+    tokens: TokenUsage
+    amount: Decimal | None
+    currency: str
+    priced_as: str | None = None
+    source: str | None = None
+    dated: str | None = None
+    assumed: bool = False
+    """The rate is that of another model, by the rule for hidden models."""
+
+
+class KeptEvent(Struct, frozen=True, kw_only=True):
+    """A request that the ledger has and no line shows any more."""
+
+    at: float
+    model: str | None
+    tokens: TokenUsage
+    agent: str | None = None
+
+
+class UsageExplanation(Struct, frozen=True, kw_only=True):
+    """`corral usage --explain SESSION --json`."""
+
+    schema: int
+    session: str
+    provider: str
+    home: str
+    scope: str
+    session_id: str
+    work_dir: str | None
+    events: int
+    """Requests that count for this session."""
+    turns: int
+    tool_calls: int
+    files: tuple[FileReport, ...]
+    lines: tuple[LineReport, ...]
+    kept: tuple[KeptEvent, ...]
+    models: tuple[ModelReport, ...]
+    unrecorded: dict[str, int]
+    untraced: tuple[str, ...]
+    """Kinds of calls that this CLI never writes down."""
+    notice: str | None = None
+
+
+def explain_usage(ledger: Ledger, name: str) -> UsageExplanation:
+    """Everything about one session's count. Raises NotFound or Ambiguous."""
+    session = find_named(ledger, name)
+    who = (session.provider.name, session.home, session.session_id)
+    owned = events_of(ledger.db, *who)
+    deeds = count_deeds(ledger.db, *who)
+    states = ledger.source_states()
+    lines: list[LineReport] = []
+    files: list[FileReport] = []
+    seen: set[str] = set()
+    for source in session.sources:
+        batch = session.provider.read_usage(source, 0)
+        of_file = sorted(_judge(ledger, session, source, batch, owned, seen), key=lambda line: line.offset)
+        if of_file or source.session_id == session.session_id:
+            state = states.get(source.path)
+            files.append(_sum_file(session, source, batch, of_file, state.offset if state else None))
+            lines += of_file
+    kept = sorted((event for key, event in owned.items() if key not in seen), key=lambda event: event.at)
+    return UsageExplanation(
+        schema=SCHEMA,
+        session=session.name,
+        provider=session.provider.name,
+        home=session.home,
+        scope=session.scope,
+        session_id=session.session_id,
+        work_dir=session.work_dir,
+        events=len(owned),
+        turns=deeds.get("turn", 0),
+        tool_calls=deeds.get("tool", 0),
+        files=tuple(files),
+        lines=tuple(lines),
+        kept=tuple(KeptEvent(at=e.at, model=e.model, tokens=TokenUsage(*e.tokens), agent=e.agent) for e in kept),
+        models=tuple(_price(owned.values())),
+        unrecorded=count_unrecorded(ledger.db, *who),
+        untraced=session.provider.unrecorded_kinds,
+        notice=ledger.notice,
+    )
+
+
+def _judge(
+    ledger: Ledger,
+    session: NamedSession,
+    source: UsageSource,
+    batch: UsageBatch,
+    owned: dict[str, KnownEvent],
+    seen: set[str],
+) -> Iterator[LineReport]:
+    mine = source.session_id == session.session_id
+    events = [event for event in batch.events if mine or event.session_id == session.session_id]
+    foreign = [event.key for event in events if event.key not in owned]
+    known = owned | find_events(ledger.db, session.provider.name, session.home, foreign)
+    for event in events:
+        yield _judge_event(session, source, event, known.get(event.key), first=event.key not in seen)
+        seen.add(event.key)
+    for trace in batch.unrecorded:
+        if mine or trace.session_id == session.session_id:
+            reason = f"{trace.kind}: the CLI wrote down no tokens"
+            yield LineReport(path=source.path, offset=trace.offset, outcome="unrecorded", reason=reason, at=trace.at)
+    if mine:
+        for skip in batch.skipped:
+            yield LineReport(path=skip.path, offset=skip.offset, outcome="skipped", reason=skip.reason)
+
+
+def _judge_event(
+    session: NamedSession, source: UsageSource, event: UsageEvent, known: KnownEvent | None, *, first: bool
+) -> LineReport:
+    outcome, reason = "counted", "the first line with this event id"
+    owner = rule = None
+    if known is None:
+        outcome, reason = "unread", "the ledger does not have it yet"
+    elif known.session_id != session.session_id:
+        scope = f"{known.scope}/" if known.scope else ""
+        owner = f"{known.provider}:{scope}{known.session_id}"
+        rule = decide_rule(
+            session.session_id, event.session_id, source.parent_id, known.session_id, owner_is_fork=known.is_fork
+        )
+        outcome, reason = "merged", f"the same request counts for {owner}, {_say_rule(rule)}"
+    elif not first:
+        owner, rule = session.name, CopyRule.SAME_SESSION
+        outcome, reason = "merged", _say_rule(rule)
+    elif known.tokens != _tuple(event.tokens):
+        reason = "counted as it was first read; the line has other tokens now"
+    return LineReport(
+        path=source.path,
+        offset=event.offset,
+        outcome=outcome,
+        reason=reason,
+        at=event.at,
+        agent=event.agent,
+        tokens=event.tokens,
+        model=known.model if known else event.model,
+        owner=owner,
+        rule=rule,
+        ambiguous=rule is not None and rule.ambiguous,
+    )
+
+
+def _say_rule(rule: CopyRule) -> str:
+    match rule:
+        case CopyRule.SAME_SESSION:
+            return "the session's logs have the same event id before: a repeated line, or a sub-agent's mirror"
+        case CopyRule.PARENT:
+            return "by the provider's own word on what was forked from what"
+        case CopyRule.LEAST_ID:
+            return "by the rule of the least id: the provider does not say which is the original (ambiguous)"
+
+
+def _tuple(tokens: TokenUsage) -> tuple[int, ...]:
+    return (
+        tokens.input,
+        tokens.cache_read,
+        tokens.cache_write,
+        tokens.cache_write_1h,
+        tokens.output,
+        tokens.reasoning,
+    )
+
+
+def _sum_file(
+    session: NamedSession, source: UsageSource, batch: UsageBatch, lines: list[LineReport], read_to: int | None
+) -> FileReport:
+    outcomes = Counter(line.outcome for line in lines)
+    mine = source.session_id == session.session_id
+    deeds = Counter(deed.kind for deed in batch.deeds if mine or deed.session_id == session.session_id)
+    try:
+        size = os.stat(source.path).st_size
+    except OSError:
+        size = batch.next_offset
+    if mine:
+        kind = "sub-agent" if source.agent else "session"
+    else:
+        kind = "fork" if source.session_id else "home"
+    return FileReport(
+        path=source.path,
+        kind=kind,
+        size=size,
+        read_to=read_to,
+        counted=outcomes["counted"],
+        merged=outcomes["merged"],
+        skipped=outcomes["skipped"],
+        unrecorded=outcomes["unrecorded"],
+        unread=outcomes["unread"],
+        turns=deeds["turn"],
+        tool_calls=deeds["tool"],
+    )
+
+
+def _price(events: Iterable[KnownEvent]) -> Iterator[ModelReport]:
+    """What the session's requests cost, by model, how it is known, and price."""
+    config = read_config()
+    prices = Prices(read_price_table().table, config.prices)
+    rate = config.currency.rate if config.currency else Decimal(1)
+    currency = config.currency.code if config.currency else "USD"
+    groups: dict[tuple[str | None, str, ModelRates | None], tuple[int, TokenUsage, int]] = {}
+    for event in sorted(events, key=lambda event: event.at):
+        rates = prices.resolve(event.model, event.at)
+        tokens = TokenUsage(*event.tokens)
+        key = (event.model, event.model_source, rates)
+        count, sum_of, picos = groups.get(key, (0, TokenUsage(), 0))
+        groups[key] = (count + 1, sum_of + tokens, picos + (count_picos(rates, tokens) if rates else 0))
+    for (model, known_by, rates), (count, tokens, picos) in groups.items():
+        yield ModelReport(
+            model=model,
+            known_by=known_by,
+            events=count,
+            tokens=tokens,
+            amount=Decimal(picos) / PICOS * rate if rates else None,
+            currency=currency,
+            priced_as=rates.listed_as if rates else None,
+            source=rates.source if rates else None,
+            dated=rates.dated or None if rates else None,
+            assumed=rates is not None and rates.assumed,
+        )

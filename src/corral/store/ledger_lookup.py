@@ -1,0 +1,98 @@
+"""Single sessions and events of the ledger, for those who ask about one and not about sums."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+_KEYS_AT_ONCE = 500
+_EVENTS = (
+    "SELECT key, homes.provider, homes.path, sessions.scope, sessions.session_id, rank, events.at, agent, model,"
+    " model_source, input, cache_read, cache_write, cache_write_1h, output, reasoning FROM events"
+    " JOIN sessions ON sessions.id = events.session JOIN homes ON homes.id = sessions.home"
+)
+
+
+class KnownSession(NamedTuple):
+    """A session that has something in the ledger."""
+
+    provider: str
+    home: str
+    scope: str
+    session_id: str
+    work_dir: str | None
+
+
+class KnownEvent(NamedTuple):
+    """A request as the ledger has it, and the session that owns it."""
+
+    key: str
+    provider: str
+    home: str
+    scope: str
+    session_id: str
+    rank: str
+    at: float
+    agent: str | None
+    model: str | None
+    model_source: str
+    tokens: tuple[int, ...]
+
+    @property
+    def is_fork(self) -> bool:
+        """The owner itself is a fork, by its provider's word (see `rank` in ledger.py)."""
+        return self.rank.startswith("1")
+
+
+def list_sessions(db: sqlite3.Connection) -> Iterable[KnownSession]:
+    """Every session that was ever counted, also those whose logs are gone."""
+    rows = db.execute(
+        "SELECT homes.provider, homes.path, scope, session_id, work_dir FROM sessions"
+        " JOIN homes ON homes.id = sessions.home"
+    )
+    return map(KnownSession._make, rows)
+
+
+def events_of(db: sqlite3.Connection, provider: str, home: str, session_id: str) -> dict[str, KnownEvent]:
+    """What one session owns, by key."""
+    where = " WHERE homes.provider = ? AND homes.path = ? AND sessions.session_id = ?"
+    return {event.key: event for event in map(_event, db.execute(_EVENTS + where, (provider, home, session_id)))}
+
+
+def find_events(db: sqlite3.Connection, provider: str, home: str, keys: Sequence[str]) -> dict[str, KnownEvent]:
+    """Events of one home by their keys, whoever owns them."""
+    found: dict[str, KnownEvent] = {}
+    for start in range(0, len(keys), _KEYS_AT_ONCE):
+        some = keys[start : start + _KEYS_AT_ONCE]
+        marks = ", ".join("?" * len(some))
+        where = (
+            f" WHERE events.home = (SELECT id FROM homes WHERE provider = ? AND path = ?) AND events.key IN ({marks})"
+        )
+        for event in map(_event, db.execute(_EVENTS + where, (provider, home, *some))):
+            found[event.key] = event
+    return found
+
+
+def count_deeds(db: sqlite3.Connection, provider: str, home: str, session_id: str) -> dict[str, int]:
+    """How many turns and calls of tools one session has, by kind."""
+    return _count(db, "deeds", provider, home, session_id)
+
+
+def count_unrecorded(db: sqlite3.Connection, provider: str, home: str, session_id: str) -> dict[str, int]:
+    """How many calls of one session left a trace and no tokens, by kind."""
+    return _count(db, "unrecorded", provider, home, session_id)
+
+
+def _count(db: sqlite3.Connection, table: str, *session: str) -> dict[str, int]:
+    rows = db.execute(
+        f"SELECT kind, count(*) FROM {table} JOIN sessions ON sessions.id = session"
+        f" JOIN homes ON homes.id = sessions.home"
+        " WHERE homes.provider = ? AND homes.path = ? AND sessions.session_id = ? GROUP BY 1 ORDER BY 1",
+        session,
+    )
+    return dict(rows)
+
+
+def _event(row: tuple[object, ...]) -> KnownEvent:
+    return KnownEvent(*row[:10], tokens=tuple(row[10:]))  # pyright: ignore[reportArgumentType]

@@ -1,0 +1,34 @@
+"""Why a line that several sessions hold counts for the one that owns it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class CopyRule(StrEnum):
+    """How the owner of a copied line was found."""
+
+    SAME_SESSION = "same_session"
+    PARENT = "parent"
+    LEAST_ID = "least_id"
+
+    @property
+    def ambiguous(self) -> bool:
+        """The provider does not say which of them is the original; the total is exact all the same."""
+        return self is CopyRule.LEAST_ID
+
+
+def decide_rule(
+    session_id: str, line_session_id: str, parent_id: str | None, owner_id: str, *, owner_is_fork: bool
+) -> CopyRule:
+    """The rule by which `owner_id` owns a line that also stands in a log of `session_id`.
+
+    `line_session_id` is the session that the line itself names; `parent_id` the one that the log's session names
+    as its origin. A fork of a fork copies lines of an original that it does not name: only two forks whose original
+    is gone can't be told apart.
+    """
+    if owner_id == session_id:
+        return CopyRule.SAME_SESSION
+    if owner_id in (line_session_id, parent_id):
+        return CopyRule.PARENT
+    return CopyRule.PARENT if parent_id is not None and not owner_is_fork else CopyRule.LEAST_ID
