@@ -23,6 +23,8 @@ COMMANDS = {
     "pid": "which session a process serves",
     "resume": "continue a session, in place, as the very same conversation",
     "usage": "what was spent: tokens and money by day, project, model …",
+    "sql": "questions of your own over what was spent, in SQL",
+    "statusline": "one short line for a prompt, a status bar or an agent's status line",
     "hooks": "ask a CLI to report its sessions: install, uninstall, status",
     "sidecar": "the runtime.json protocol for other languages",
     "prices": "what models cost, with source and date",

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import sqlite3
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
@@ -17,10 +14,9 @@ from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
 from corral.cli.usage_table import print_csv, render
 from corral.engine.account import update_ledger
+from corral.engine.ledger_access import open_ledger
 from corral.engine.usage_report import KEYS, UsageQuery, report_usage
 from corral.errors import CorralError
-from corral.store.ledger import Ledger
-from corral.system import places
 
 _EXAMPLES = """\
 examples:
@@ -109,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _explain(args: argparse.Namespace) -> int:
-    given = [name for name in ("by", "since", "until", "provider", "model", "project", "session", "budget", "csv")]
+    given = ("by", "since", "until", "provider", "model", "project", "session", "budget", "csv")
     if wrong := [name for name in given if getattr(args, name)]:
         hint = "corral usage --explain SESSION [--tz Z] [--json]"
         raise CorralError(f"--explain is about one session as a whole, without --{wrong[0]}", hint=hint, exit_code=2)
@@ -125,16 +121,3 @@ def _explain(args: argparse.Namespace) -> int:
     else:
         print_lines(render_explanation(explanation, zone, colour=use_colour()))
     return 0
-
-
-@contextmanager
-def open_ledger() -> Iterator[Ledger]:
-    """The ledger of this user; what goes wrong with its file is told as such."""
-    try:
-        ledger = Ledger(places.state_dir())
-        try:
-            yield ledger
-        finally:
-            ledger.close()
-    except (OSError, sqlite3.Error) as error:
-        raise CorralError(f"the ledger below {places.state_dir()} can't be used: {error}") from error

@@ -1,4 +1,4 @@
-"""`corral usage --explain` as people read it: each file with its counts, every line that did not simply count, and why."""
+"""`corral usage --explain` as people read it: each file, its counts, every line that did not simply count, and why."""
 
 from __future__ import annotations
 

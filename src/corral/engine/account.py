@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Iterator
 from zlib import crc32
 
@@ -23,6 +24,8 @@ from corral.system.config import read_config
 
 _HEAD_BYTES = 1024
 _READINGS_AT_ONCE = 200
+_HURRIED_BYTES = 8 << 20
+"""More than this of one file is not read in a hurry."""
 
 
 class Progress(Struct, frozen=True):
@@ -32,10 +35,16 @@ class Progress(Struct, frozen=True):
     total_bytes: int
 
 
-def update_ledger(ledger: Ledger, tell: Callable[[Progress], None] | None = None) -> None:
-    """Read everything that was appended since the last time. Safe beside others that do the same."""
+def update_ledger(
+    ledger: Ledger, tell: Callable[[Progress], None] | None = None, *, seconds: float | None = None
+) -> bool:
+    """Read everything that was appended since the last time. Safe beside others that do the same.
+
+    With `seconds`, only as much as can be read in about that time: False when something is left for the next time.
+    """
     if ledger.read_only:
-        return
+        return False
+    deadline = None if seconds is None else time.monotonic() + seconds
     env = environment(read_config(), Cache(places.cache_dir()))
     known = ledger.source_states()
     pending: list[tuple[Provider, UsageSource, int]] = []
@@ -47,7 +56,11 @@ def update_ledger(ledger: Ledger, tell: Callable[[Progress], None] | None = None
     done = 0
     readings: list[Reading] = []
     models = _Models(env)
+    complete = True
     for provider, source, size in pending:
+        if deadline is not None and (size > _HURRIED_BYTES or time.monotonic() > deadline):
+            complete = False
+            continue
         if reading := _read(provider, source, known.get(source.path), models):
             readings.append(reading)
         done += size
@@ -58,6 +71,7 @@ def update_ledger(ledger: Ledger, tell: Callable[[Progress], None] | None = None
             tell(Progress(done, total))
     if readings:
         ledger.store(readings)
+    return complete
 
 
 def _find_pending(

@@ -239,13 +239,9 @@ def _sum_file(
         size = os.stat(source.path).st_size
     except OSError:
         size = batch.next_offset
-    if mine:
-        kind = "sub-agent" if source.agent else "session"
-    else:
-        kind = "fork" if source.session_id else "home"
     return FileReport(
         path=source.path,
-        kind=kind,
+        kind=_kind(session, source),
         size=size,
         read_to=read_to,
         counted=outcomes["counted"],
@@ -256,6 +252,12 @@ def _sum_file(
         turns=deeds["turn"],
         tool_calls=deeds["tool"],
     )
+
+
+def _kind(session: NamedSession, source: UsageSource) -> str:
+    if source.session_id == session.session_id:
+        return "sub-agent" if source.agent else "session"
+    return "fork" if source.session_id else "home"
 
 
 def _price(events: Iterable[KnownEvent]) -> Iterator[ModelReport]:

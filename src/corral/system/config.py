@@ -35,6 +35,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """In which money is shown; None: US dollars, as the prices are."""
     plans: Mapping[str, Decimal] = {}
     """What a plan costs a month, in that currency; only shown."""
+    budgets: Mapping[str, Decimal] = {}
+    """What may be spent in a day, week or month, in that currency; compared, never enforced."""
     problem: str | None = None
     """Why the file could not be used; the defaults hold then."""
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import os
+from typing import Literal
 
 import msgspec
 from msgspec import Struct
 
 from corral.system.config import Config
-from corral.system.own_prices import CurrencySetting, Plan, PriceSetting, to_currency, to_decimal, to_own_prices
+from corral.system.own_prices import (
+    BudgetSetting,
+    CurrencySetting,
+    Plan,
+    PriceSetting,
+    to_currency,
+    to_decimal,
+    to_own_prices,
+)
 
 
 class _File(Struct, forbid_unknown_fields=True):
@@ -17,6 +26,7 @@ class _File(Struct, forbid_unknown_fields=True):
     prices: dict[str, PriceSetting] = {}
     currency: CurrencySetting | None = None
     plans: dict[str, Plan] = {}
+    budget: dict[Literal["day", "week", "month"], BudgetSetting] = {}
 
 
 def parse_config(path: str, data: bytes) -> Config:
@@ -30,4 +40,5 @@ def parse_config(path: str, data: bytes) -> Config:
         prices=to_own_prices(found.prices),
         currency=to_currency(found.currency),
         plans={name: to_decimal(price) for name, price in found.plans.items()},
+        budgets={period: to_decimal(amount) for period, amount in found.budget.items()},
     )

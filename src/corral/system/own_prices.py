@@ -1,4 +1,4 @@
-"""The parts of the configuration that are about money: own prices, the currency, plans."""
+"""The parts of the configuration that are about money: own prices, the currency, plans, budgets."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ class CurrencySetting(Struct, forbid_unknown_fields=True):
 
 
 Plan = Annotated[float, Meta(ge=0, le=1e9)]
+BudgetSetting = Annotated[float, Meta(gt=0, le=1e9)]
 
 
 def to_own_prices(settings: Mapping[str, PriceSetting]) -> dict[str, OwnPrice]:

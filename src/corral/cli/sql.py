@@ -1,0 +1,151 @@
+"""`corral sql`: questions of your own over what was spent, read-only."""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import sys
+
+from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
+from corral.cli.screen import cells, paint, table, terminal_width, use_colour
+from corral.engine.sql import SCHEMA, Answer, ask
+from corral.errors import CorralError
+from corral.system.text import printable
+
+_EXAMPLES = """\
+examples:
+  corral sql "SELECT day, sum(tokens), sum(cost_usd) FROM usage_events GROUP BY day"
+  corral sql "SELECT tool, program, count(*) AS n FROM tool_calls GROUP BY 1, 2 ORDER BY n DESC LIMIT 20"
+  corral sql --csv "SELECT * FROM usage_sessions" > sessions.csv
+  corral sql --schema                  views and columns
+
+One SELECT in SQLite's language; nothing can be changed by it. docs/sql.md describes the views.
+Exit code 1: the ledger can't be read, or the time is up; 2: the query can't be run.
+"""
+_MOST_ROWS = 1_000_000
+_MOST_IN_TABLE = 1000
+
+
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
+        "sql",
+        summary="questions of your own over what was spent, in SQL",
+        description="Ask the ledger in SQL: read-only, over documented views.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("query", nargs="?", metavar="SELECT", help="one SELECT, as one word")
+    parser.add_argument("--schema", action="store_true", help="print the views and their columns")
+    parser.add_argument("--stale", action="store_true", help="ask the ledger as it is, read no logs first")
+    parser.add_argument("--timeout", metavar="S", type=float, default=10.0, help="seconds it may take (default: 10)")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    shape.add_argument("--csv", action="store_true", help="print CSV")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    if args.schema:
+        _print_schema(args.json)
+        return 0
+    if not args.query or not args.query.strip():
+        hint = (
+            'corral sql "SELECT day, sum(tokens) FROM usage_events GROUP BY day"; corral sql --schema lists the views'
+        )
+        raise CorralError("there is no query", hint=hint, exit_code=2)
+    if not 0 < args.timeout <= 3600:
+        raise CorralError("--timeout is a number of seconds, more than 0 and at most 3600", exit_code=2)
+    if not args.stale:
+        _update()
+    with ask(args.query, args.timeout) as answer:
+        if args.csv:
+            _print_csv(answer)
+        elif args.json:
+            rows = _take(answer, _MOST_ROWS)
+            print_json(
+                {
+                    "schema": SCHEMA,
+                    "columns": answer.columns,
+                    "rows": [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in rows],
+                }
+            )
+        else:
+            _print_table(answer)
+    return 0
+
+
+def _update() -> None:
+    from corral.cli.progress import progress_bar
+    from corral.engine.account import update_ledger
+    from corral.engine.ledger_access import open_ledger
+
+    with open_ledger() as ledger:
+        update_ledger(ledger, progress_bar())
+        if ledger.notice:
+            print(f"corral: {printable(ledger.notice)}", file=sys.stderr)
+
+
+def _take(answer: Answer, most: int) -> list[tuple[object, ...]]:
+    rows = list(itertools.islice(answer.rows, most + 1))
+    if len(rows) > most:
+        raise CorralError(f"that is more than {most:,} rows", hint="--csv has no such limit, or use LIMIT")
+    return rows
+
+
+def _print_csv(answer: Answer) -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(answer.columns)
+    writer.writerows(["" if value is None else _plain(value) for value in row] for row in answer.rows)
+
+
+def _print_table(answer: Answer) -> None:
+    rows = list(itertools.islice(answer.rows, _MOST_IN_TABLE + 1))
+    columns = range(len(answer.columns))
+    shown = [[_say(value) for value in row] for row in rows[:_MOST_IN_TABLE]]
+    whole = [[printable(name) for name in answer.columns], *shown]
+    for column in columns:
+        if rows and all(row[column] is None or isinstance(row[column], int | float) for row in rows):
+            size = max(cells(line[column]) for line in whole)
+            for line in whole:
+                line[column] = line[column].rjust(size)
+    lines = table(whole, gives_way=tuple(reversed(columns)), width=terminal_width())
+    print_lines([paint(lines[0], "grey", use_colour()), *lines[1:]])
+    if len(rows) > _MOST_IN_TABLE:
+        print(f"corral: only the first {_MOST_IN_TABLE:,} rows are shown; --csv and --json give all", file=sys.stderr)
+
+
+def _say(value: object) -> str:
+    match value:
+        case None:
+            return "–"
+        case float():
+            return f"{value:.10g}"
+        case _:
+            return printable(str(_plain(value)))
+
+
+def _plain(value: object) -> object:
+    """Bytes have no place in JSON, CSV or a table: they are shown in hexadecimal."""
+    return value.hex() if isinstance(value, bytes) else value
+
+
+def _print_schema(as_json: bool) -> None:
+    from corral.store.sql_views import list_views
+
+    views = list_views()
+    if as_json:
+        described = [
+            {"name": view.name, "meaning": view.meaning, "columns": [column._asdict() for column in view.columns]}
+            for view in views
+        ]
+        print_json({"schema": SCHEMA, "views": described})
+        return
+    lines: list[str] = []
+    for view in views:
+        lines += [paint(view.name, "bold", use_colour()), f"  {view.meaning}"]
+        width = max(len(column.name) for column in view.columns)
+        lines += [f"    {column.name:<{width}}  {column.meaning}".rstrip() for column in view.columns]
+    print_lines(lines)

@@ -1,0 +1,92 @@
+"""`corral statusline`: one short line for a prompt, tmux, or an agent's own status line."""
+
+from __future__ import annotations
+
+import argparse
+from decimal import Decimal
+
+from corral.cli.output import print_json, print_lines
+from corral.cli.parsers import Commands, add_command
+from corral.cli.screen import paint, use_colour
+from corral.cli.usage_table import say_money
+from corral.engine.glance import Glance, TodayUse, take_glance
+
+_ZERO = Decimal(0)
+_EXAMPLES = """\
+examples:
+  corral statusline                    ◆1 ●3 ✖1 · $3.10 today · 41 k tok
+  set -g status-right '#(corral statusline)'          in ~/.tmux.conf
+  PS1='$(corral statusline) \\$ '                      in ~/.bashrc
+
+◆ waits for you, ● other live sessions, ✖ lost in a turn. ~ the model or rate is assumed, + some requests have no
+price, ≥ not all logs could be read in time (corral usage reads them all). What can't be known is a word with a
+question mark; the exit code is 0 all the same. Standard input is not read.
+"""
+
+
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
+        "statusline",
+        summary="one short line for a prompt, a status bar or an agent's status line",
+        description="Print in one line how many sessions are live, waiting or lost, and what today cost.",
+        epilog=_EXAMPLES,
+    )
+    parser.add_argument("--color", action="store_true", help="colours also where the output is no terminal")
+    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    glance = take_glance()
+    if args.json:
+        print_json(glance)
+    else:
+        print_lines([render(glance, colour=args.color or use_colour())])
+    return 0
+
+
+def render(glance: Glance, *, colour: bool) -> str:
+    """Sessions, money, tokens, and the budget that is used most."""
+    parts = [_say_sessions(glance, colour)]
+    if glance.today is None:
+        parts.append("usage?")
+    else:
+        parts += _say_today(glance.today, colour)
+    return " · ".join(part for part in parts if part)
+
+
+def _say_sessions(glance: Glance, colour: bool) -> str:
+    counts = glance.sessions
+    if counts is None:
+        return "sessions?"
+    shown = (
+        ("◆", counts.waiting, "amber"),
+        ("●", counts.busy + counts.ready, "green"),
+        ("✖", counts.lost, "red"),
+    )
+    return " ".join(paint(f"{sign}{count}", name, colour) for sign, count, name in shown if count) or "●0"
+
+
+def _say_today(today: TodayUse, colour: bool) -> list[str]:
+    cost = today.cost
+    marks = ("≥" if not today.complete else "") + ("~" if cost.assumed_events else "")
+    marks += "+" if cost.unpriced_events else ""
+    if cost.amount is not None:
+        money = marks + say_money(cost.amount, cost.currency)
+    else:
+        money = marks.rstrip("+") + ("unpriced" if today.requests else say_money(cost.amount or _ZERO, cost.currency))
+    parts = [f"{money} today", f"{_short(today.tokens)} tok"]
+    if today.budgets:
+        most = max(today.budgets, key=lambda budget: budget.used / budget.amount)
+        text = f"{most.used / most.amount:.0%} of the {most.per}'s budget"
+        parts.append(paint(text, "red" if most.over else None, colour))
+    return parts
+
+
+def _short(count: int) -> str:
+    """A count in as few signs as tell its size: 940, 41 k, 3.2 M."""
+    for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
+        if count >= size:
+            return f"{count / size:.1f} {unit}" if count < 10 * size else f"{count // size} {unit}"
+    return str(count)

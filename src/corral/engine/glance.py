@@ -1,0 +1,146 @@
+"""What a status line needs: how many sessions want a person, and what today cost. Fast, and never an exception."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from datetime import datetime, timedelta, tzinfo
+from decimal import Decimal
+from typing import TypeVar
+
+from msgspec import Struct
+
+from corral.engine.account import update_ledger
+from corral.engine.ledger_access import open_ledger
+from corral.engine.selection import NOTEWORTHY, Selection
+from corral.engine.survey import take_survey
+from corral.engine.usage_report import CostReport, UsageQuery, report_usage
+from corral.model.verdict import Activity, State
+from corral.store.ledger import Ledger
+from corral.system.config import read_config
+from corral.system.local_zone import LocalZone
+
+SCHEMA = 1
+READING_S = 0.3
+"""How long new log lines may be read before what is known is shown."""
+_WAIT_MS = 200
+"""How long to wait for another corral that is writing."""
+
+_T = TypeVar("_T")
+
+
+class SessionCounts(Struct, frozen=True, kw_only=True):
+    """How many sessions are in which state."""
+
+    waiting: int
+    busy: int
+    ready: int
+    """Live, and ready for a prompt or not saying what they do."""
+    lost: int
+    unknown: int
+
+
+class BudgetUse(Struct, frozen=True, kw_only=True):
+    """How much of a configured budget is used."""
+
+    per: str
+    amount: Decimal
+    used: Decimal
+    over: bool
+
+
+class TodayUse(Struct, frozen=True, kw_only=True):
+    """What was recorded since local midnight."""
+
+    requests: int
+    tokens: int
+    cost: CostReport
+    complete: bool
+    """False: not everything that was appended could be read in time, so that it is at least this."""
+    budgets: tuple[BudgetUse, ...]
+
+
+class Glance(Struct, frozen=True, kw_only=True):
+    """`corral statusline --json`. A part is null when it can't be known; `problems` says why."""
+
+    schema: int
+    generated_at: float
+    sessions: SessionCounts | None
+    today: TodayUse | None
+    problems: tuple[str, ...]
+
+
+def take_glance() -> Glance:
+    """Both parts, each for itself: one that fails does not hide the other."""
+    problems: list[str] = []
+    now = time.time()
+    return Glance(
+        schema=SCHEMA,
+        generated_at=now,
+        sessions=_attempt("sessions", _count_sessions, problems),
+        today=_attempt("usage", lambda: _sum_today(now), problems),
+        problems=tuple(problems),
+    )
+
+
+def _attempt(part: str, ask: Callable[[], _T], problems: list[str]) -> _T | None:
+    try:
+        return ask()
+    except Exception as error:  # noqa: BLE001 - a prompt must not break; the reason is told in `problems`
+        problems.append(f"{part}: {error or type(error).__name__}")
+        return None
+
+
+def _count_sessions() -> SessionCounts:
+    survey = take_survey(Selection(states=NOTEWORTHY))
+    live = [session.activity for session in survey.sessions if session.state is State.LIVE]
+    waiting, busy = live.count(Activity.WAITING), live.count(Activity.BUSY)
+    return SessionCounts(
+        waiting=waiting,
+        busy=busy,
+        ready=len(live) - waiting - busy,
+        lost=survey.counts.get(State.ORPHANED, 0),
+        unknown=survey.counts.get(State.UNKNOWN, 0),
+    )
+
+
+def _sum_today(now: float) -> TodayUse:
+    with open_ledger() as ledger:
+        complete = _update(ledger)
+        zone = LocalZone()
+        total = report_usage(ledger, UsageQuery(by=("provider",), since=_begin("day", now, zone), zone=zone)).total
+        budgets = [
+            _use_budget(ledger, per, amount, _begin(per, now, zone), zone)
+            for per, amount in read_config().budgets.items()
+        ]
+    return TodayUse(
+        requests=total.events,
+        tokens=total.tokens.total,
+        cost=total.cost,
+        complete=complete,
+        budgets=tuple(budgets),
+    )
+
+
+def _update(ledger: Ledger) -> bool:
+    ledger.db.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
+    try:
+        return update_ledger(ledger, seconds=READING_S)
+    except sqlite3.OperationalError:
+        return False  # another corral is writing: what is there is shown, and said to be incomplete
+
+
+def _use_budget(ledger: Ledger, per: str, amount: Decimal, since: float, zone: tzinfo) -> BudgetUse:
+    used = report_usage(ledger, UsageQuery(by=("provider",), since=since, zone=zone)).total.cost.amount or Decimal(0)
+    return BudgetUse(per=per, amount=amount, used=used, over=used > amount)
+
+
+def _begin(per: str, now: float, zone: tzinfo) -> float:
+    """The local midnight at which the day, the week (Monday) or the month began."""
+    day = datetime.fromtimestamp(now, zone).date()
+    if per == "week":
+        day -= timedelta(days=day.weekday())
+    elif per == "month":
+        day = day.replace(day=1)
+    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()

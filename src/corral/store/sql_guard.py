@@ -1,0 +1,87 @@
+"""A connection on which nothing but reading the documented views is possible, for a limited time."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+
+from corral.store.sql_views import list_views, read_definitions
+
+_STEPS = 20_000
+"""Between two looks at the clock; some milliseconds."""
+_LONGEST_VALUE = 16 << 20
+_UNSAFE_FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"})
+
+CostFunction = Callable[..., float | None]
+"""Model, time and the six kinds of tokens of a request: US dollars, or None."""
+
+
+class TimeUp(Exception):
+    """The query took longer than it may."""
+
+
+class GuardedLedger:
+    """The ledger, read-only in four ways: opened so, set so, authorized so, and cut off in time."""
+
+    def __init__(self, path: str, cost_usd: CostFunction, seconds: float) -> None:
+        """Raises sqlite3.Error when there is no ledger, or one whose tables are not as these views expect."""
+        self._deadline = time.monotonic() + seconds
+        self._db = sqlite3.connect(f"file:{_quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=5)
+        self._db.create_function("cost_usd", 8, cost_usd, deterministic=True)
+        self._db.executescript(read_definitions())
+        self._views = frozenset(view.name for view in list_views())
+        self._db.execute("PRAGMA query_only = ON")
+        self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
+        self._db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        self._db.set_authorizer(self._authorize)
+        self._db.set_progress_handler(self._is_late, _STEPS)
+
+    def execute(self, query: str) -> sqlite3.Cursor:
+        """Raises sqlite3.Error for a bad query, and TimeUp."""
+        try:
+            return self._db.execute(query)
+        except sqlite3.OperationalError:
+            self._raise_if_late()
+            raise
+
+    def fetch(self, cursor: sqlite3.Cursor, rows: int) -> list[tuple[object, ...]]:
+        """The next rows, at most so many; none at the end. Raises as `execute` does."""
+        try:
+            return cursor.fetchmany(rows)
+        except sqlite3.OperationalError:
+            self._raise_if_late()
+            raise
+
+    def close(self) -> None:
+        self._db.close()
+
+    def _raise_if_late(self) -> None:
+        if self._is_late():
+            raise TimeUp
+
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._deadline
+
+    def _authorize(
+        self, action: int, one: str | None, two: str | None, database: str | None, within: str | None
+    ) -> int:
+        match action:
+            case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
+                allowed = True
+            case sqlite3.SQLITE_READ:
+                # The tables beneath may change: they are read through the views alone. Without a column nothing
+                # is read, only rows are counted; SQLite does not say for which view.
+                counted = database == "main" and two == ""
+                allowed = database == "temp" or within in self._views or counted
+            case sqlite3.SQLITE_FUNCTION:
+                allowed = two not in _UNSAFE_FUNCTIONS
+            case _:
+                allowed = False
+        return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
+
+
+def _quote(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path)
