@@ -14,7 +14,9 @@ from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
 from corral.providers.qwen_code import usage
 from corral.providers.qwen_code.homes import NAME
-from corral.providers.qwen_code.usage import list_usage_sources, read_usage
+from corral.providers.qwen_code.usage import read_usage
+from corral.providers.qwen_code.usage_sources import list_usage_sources
+from corral.system import blocks
 
 FIXTURES = Path(__file__).parent / "fixtures" / "qwen-code"
 SCOPE = "-home-dev-projects-app"
@@ -295,7 +297,7 @@ class TestReading:
 
     def test_small_chunks_give_the_same(self, home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
         whole = read_all(home)
-        monkeypatch.setattr(usage, "_CHUNK", 37)
+        monkeypatch.setattr(blocks, "CHUNK", 37)
         assert read_all(home) == whole
 
     def test_a_torn_last_line_waits(self, tmp_path: Path) -> None:

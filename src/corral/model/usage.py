@@ -49,6 +49,8 @@ class UsageSource(Struct, frozen=True, kw_only=True):
     work_dir: str | None = None
     parent_id: str | None = None
     """The session it was forked from, by the provider's own word."""
+    generation: int = 0
+    """How many forks lead to it from the first session, as far as known: a fork of a fork is 2."""
 
 
 class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
@@ -66,6 +68,8 @@ class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
     branch: str | None = None
     offset: int = 0
     """Where its line begins in the file, in bytes; only to explain, never stored."""
+    stands_in: bool = False
+    """Known from a file of the whole home: it counts only while the session's own log was never read."""
 
 
 class Deed(Struct, frozen=True, kw_only=True, gc=False):

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 CHUNK = 1 << 20
 LARGEST_LINE = 16 << 20
+
+Find = Callable[[bytearray, int, int], re.Match[bytes] | None]
+"""`match` or `search` of a pattern."""
 
 
 class Block(NamedTuple):
@@ -45,6 +49,23 @@ def read_blocks(file: io.FileIO, begin: int, end: int) -> Iterator[Block]:
             yield Block(begin, buffer, filled, line_end, too_long=True)
             begin, kept = line_end, 0
             file.seek(begin)
+
+
+def find_lines(block: Block, is_dull: Find, find_start: Find) -> Iterator[tuple[int, bytes]]:
+    """The block's lines that are not dull, with their place in it.
+
+    `is_dull` knows a dull line at its start; `find_start` finds a newline that no dull line follows.
+    """
+    data, length = block.data, block.length
+    start = 0
+    while True:
+        stop = data.find(b"\n", start, length)
+        if start or not is_dull(data, 0, length):
+            yield start, bytes(data[start:stop])
+        found = find_start(data, stop, length)
+        if found is None:
+            return
+        start = found.end()
 
 
 def _find_line_end(file: io.FileIO, position: int, end: int) -> int | None:

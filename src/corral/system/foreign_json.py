@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 T = TypeVar("T")
 
 _LARGEST_RETRY = 4 << 20
+_MOST_RETRIES = 64
 
 
 class ForeignDecoder(Generic[T]):
@@ -43,3 +45,31 @@ class ForeignDecoder(Generic[T]):
             return msgspec.convert(value, self._shape)
         except (ValueError, RecursionError, msgspec.ValidationError):
             return None
+
+
+def split_records(data: bytes, head: re.Pattern[str]) -> tuple[list[bytes], bool]:
+    """The records on a line that is not one, and whether anything else is on it.
+
+    Two writers leave `{…}{…}`; a writer that was killed leaves half a record, and the next goes on behind it.
+    """
+    if len(data) > _LARGEST_RETRY:
+        return [], True
+    import json
+
+    text = data.decode("utf-8", "replace")
+    decoder = json.JSONDecoder()
+    pieces: list[bytes] = []
+    position, damaged = 0, False
+    for _ in range(_MOST_RETRIES):
+        found = head.search(text, position)
+        if found is None:
+            break
+        damaged = damaged or bool(text[position : found.start()].strip())
+        try:
+            _value: Any
+            _value, position = decoder.raw_decode(text, found.start())
+        except (ValueError, RecursionError):
+            damaged, position = True, found.end()
+            continue
+        pieces.append(text[found.start() : position].encode("utf-8", "replace"))
+    return pieces, damaged or bool(text[position:].strip())

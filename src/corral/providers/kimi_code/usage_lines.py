@@ -1,0 +1,93 @@
+"""The lines of kimi-code's event logs in which it records what it spent, as they are written."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from corral.model.usage import TokenUsage
+from corral.system.foreign_json import ForeignDecoder
+
+REQUEST_MARKERS = (b'"usage.record"', b'"llm.request"', b'"turn.prompt"', b'"turn.ended"')
+_MARKERS = (*REQUEST_MARKERS, b'"tool.call"', b'"turn.steer"')
+_DULL_HEAD = (
+    rb'\{"type": ?"(?:context\.(?:append_message|undo|undone)|token_counting\.[a-z_]+|llm\.tools_snapshot'
+    rb"|profile\.bind|prompt\.[a-z_]+|subagent\.[a-z_]+|interaction\.[a-z_]+|permission\.[a-z_]+"
+    rb'|context\.append_loop_event", ?"agentId": ?"[^"\\\n]*", ?"event": ?\{"type": ?'
+    rb'"(?:content\.part|tool\.result|step\.begin|step\.end))"'
+)
+"""Only a short cut over the layout that kimi-code writes: what it does not match is decoded or searched for markers."""
+RECORD_HEAD = re.compile(r'\{"type": ?"')
+is_dull = re.compile(_DULL_HEAD).match
+find_start = re.compile(rb"\n(?!\Z|" + _DULL_HEAD + rb")").search
+is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
+SHORT = 16 << 10
+"""A line shorter than this is decoded at once; a longer one only if it has a marker."""
+SHELLS = frozenset({"Bash", "Shell", "PowerShell"})
+
+_Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+
+
+class Usage(Struct, rename="camel"):
+    input_other: _Count
+    output: _Count
+    input_cache_read: _Count = 0
+    input_cache_creation: _Count = 0
+
+    @property
+    def tokens(self) -> TokenUsage:
+        return TokenUsage(
+            input=self.input_other,
+            cache_read=self.input_cache_read,
+            cache_write=self.input_cache_creation,
+            output=self.output,
+        )
+
+    @property
+    def key(self) -> str:
+        return f"{self.input_other},{self.output},{self.input_cache_read},{self.input_cache_creation}"
+
+
+class _LoopEvent(Struct, rename="camel"):
+    type: str
+    uuid: str | None = None
+    tool_call_id: str | None = None
+    name: str | None = None
+
+
+class Record(Struct, rename="camel"):
+    type: str
+    time: float | None = None
+    agent_id: str | None = None
+    model: str | None = None
+    model_alias: str | None = None
+    usage: Usage | None = None
+    usage_scope: str | None = None
+    turn_id: str | int | None = None
+    prompt_id: str | None = None
+    message_id: str | None = None
+    event: _LoopEvent | None = None
+
+
+class _Arguments(Struct):
+    command: str
+
+
+class _CallEvent(Struct):
+    args: _Arguments
+
+
+class _Call(Struct):
+    event: _CallEvent
+
+
+RECORD = ForeignDecoder(Record)
+_CALL = ForeignDecoder(_Call)
+
+
+def find_command(line: bytes) -> str | None:
+    """What a shell tool was told to run; only for finding the program's name in it."""
+    call = _CALL.decode(line)
+    return call.event.args.command if call else None
