@@ -10,6 +10,8 @@ from msgspec import Struct
 from corral.engine.catalogue import all_providers
 from corral.engine.gather import environment
 from corral.engine.naming import Name, parse_name
+from corral.engine.told_sessions import ToldSessions
+from corral.engine.usage_homes import list_usage_homes
 from corral.errors import Ambiguous, NotFound
 from corral.model.key import spoken_id
 from corral.model.usage import UsageSource
@@ -46,7 +48,7 @@ class _Candidate(Struct):
 def find_named(ledger: Ledger, name: str) -> NamedSession:
     """The one session called so. Raises NotFound or Ambiguous."""
     wanted = parse_name(name)
-    sources = {provider.name: list(_list_sources(provider, wanted)) for provider in all_providers()}
+    sources = {provider.name: list(_list_sources(ledger, provider, wanted)) for provider in all_providers()}
     found: dict[tuple[str, str, str, str], _Candidate] = {}
     for provider, home, scope, session_id, work_dir in _list_known(ledger, sources):
         if _fits(wanted, provider, home, scope, session_id):
@@ -77,12 +79,11 @@ def find_named(ledger: Ledger, name: str) -> NamedSession:
     )
 
 
-def _list_sources(provider: Provider, wanted: Name) -> Iterator[UsageSource]:
+def _list_sources(ledger: Ledger, provider: Provider, wanted: Name) -> Iterator[UsageSource]:
     if wanted.provider in (None, provider.name):
         env = environment(read_config(), Cache(places.cache_dir()))
-        for home in provider.homes(env):
-            if os.path.isdir(home.path):
-                yield from provider.list_usage_sources(home)
+        for home in list_usage_homes(provider, env, ledger, ToldSessions(places.state_dir())):
+            yield from provider.list_usage_sources(home)
 
 
 def _list_known(
@@ -98,7 +99,7 @@ def _list_known(
 def _fits(wanted: Name, provider: str, home: str, scope: str, session_id: str) -> bool:
     return (
         wanted.provider in (None, provider)
-        and wanted.home in (None, home)
+        and (wanted.home is None or os.path.realpath(wanted.home) == home)
         and wanted.scope in (None, scope)
         and (session_id.startswith(wanted.session_id) or spoken_id(session_id).startswith(wanted.session_id))
     )

@@ -8,39 +8,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
 
+from corral.store.ledger_writer import STATE_COLUMNS, Reading, SourceState, Writer, store_state
 from corral.version import __version__
 
-if TYPE_CHECKING:
-    from corral.model.usage import UsageBatch, UsageEvent, UsageSource
+__all__ = ["SCHEMA", "Ledger", "Reading", "SourceState"]
 
 SCHEMA = 1
 _BUSY_SECONDS = 30.0
-
-
-class SourceState(NamedTuple):
-    """A file as it was when it was last read."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    head: int
-    head_size: int
-    offset: int
-
-
-class Reading(NamedTuple):
-    """What one reading of one file gave, to be stored in one piece with how far it came."""
-
-    source: UsageSource
-    state: SourceState
-    batch: UsageBatch
-    models: Sequence[tuple[str | None, str]]
-    """For each event of the batch: the model and how it is known."""
 
 
 class Ledger:
@@ -95,8 +72,25 @@ class Ledger:
 
     def source_states(self) -> dict[str, SourceState]:
         """Every file that was ever read."""
-        rows = self.db.execute("SELECT path, device, inode, size, mtime_ns, head, head_size, offset FROM sources")
+        rows = self.db.execute(f"SELECT path, {STATE_COLUMNS} FROM sources")
         return {row[0]: SourceState(*row[1:]) for row in rows}
+
+    def find_source(self, path: str) -> SourceState | None:
+        """One file or directory as it was when it was last read."""
+        row = self.db.execute(f"SELECT {STATE_COLUMNS} FROM sources WHERE path = ?", (path,)).fetchone()
+        return SourceState(*row) if row else None
+
+    def home_paths(self, provider: str) -> list[str]:
+        """The homes of a provider that were ever read or reported."""
+        return [row[0] for row in self.db.execute("SELECT path FROM homes WHERE provider = ? ORDER BY 1", (provider,))]
+
+    def note_homes(self, provider: str, paths: Iterable[str], source: str, state: SourceState) -> None:
+        """Keep homes that are known from somewhere else, with how that was when it was read."""
+        self.db.execute("BEGIN IMMEDIATE")
+        rows = [(provider, path) for path in sorted(paths)]
+        self.db.executemany("INSERT OR IGNORE INTO homes (provider, path) VALUES (?, ?)", rows)
+        store_state(self.db, source, state)
+        self.db.execute("COMMIT")
 
     def store(self, readings: Iterable[Reading]) -> None:
         """All of them or none: a reading and how far it came are one."""
@@ -104,7 +98,7 @@ class Ledger:
             return
         self.db.execute("BEGIN IMMEDIATE")
         try:
-            writer = _Writer(self.db)
+            writer = Writer(self.db)
             for reading in readings:
                 writer.write(reading)
             self.db.execute("COMMIT")
@@ -114,134 +108,6 @@ class Ledger:
 
     def close(self) -> None:
         self.db.close()
-
-
-class _Writer:
-    """Stores readings within one transaction; homes and sessions are looked up once."""
-
-    def __init__(self, db: sqlite3.Connection) -> None:
-        self._db = db
-        self._homes: dict[tuple[str, str], int] = {}
-        self._sessions: dict[tuple[int, str, str], int] = {}
-
-    def write(self, reading: Reading) -> None:
-        source, batch = reading.source, reading.batch
-        home = self._home(source.provider, source.home)
-        self._store_source(reading)
-        self._db.executemany(
-            "INSERT INTO events (session, key, home, rank, at, agent, model, model_source, input, cache_read,"
-            " cache_write, cache_write_1h, output, reasoning, branch)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (home, key) DO UPDATE SET session = excluded.session, rank = excluded.rank,"
-            " at = min(at, excluded.at) WHERE excluded.rank < rank",
-            [
-                self._event_row(source, home, event, *known)
-                for event, known in zip(batch.events, reading.models, strict=True)
-            ],
-        )
-        self._db.executemany(
-            "INSERT INTO deeds (session, key, home, rank, at, kind, name) VALUES (?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (home, key) DO UPDATE SET session = excluded.session, rank = excluded.rank"
-            " WHERE excluded.rank < rank",
-            [
-                (
-                    self._session(source, home, deed.session_id),
-                    deed.key,
-                    home,
-                    rank(source, deed.session_id),
-                    deed.at,
-                    deed.kind,
-                    deed.name,
-                )
-                for deed in batch.deeds
-            ],
-        )
-        self._db.executemany(
-            "INSERT OR IGNORE INTO unrecorded (session, key, home, rank, at, kind) VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    self._session(source, home, trace.session_id),
-                    trace.key,
-                    home,
-                    rank(source, trace.session_id),
-                    trace.at,
-                    trace.kind,
-                )
-                for trace in batch.unrecorded
-            ],
-        )
-
-    def _event_row(
-        self, source: UsageSource, home: int, event: UsageEvent, model: str | None, model_source: str
-    ) -> tuple[object, ...]:
-        tokens = event.tokens
-        return (
-            self._session(source, home, event.session_id),
-            event.key,
-            home,
-            rank(source, event.session_id),
-            event.at,
-            event.agent,
-            model,
-            model_source,
-            tokens.input,
-            tokens.cache_read,
-            tokens.cache_write,
-            tokens.cache_write_1h,
-            tokens.output,
-            tokens.reasoning,
-            event.branch,
-        )
-
-    def _store_source(self, reading: Reading) -> None:
-        self._db.execute(
-            "INSERT INTO sources (path, device, inode, size, mtime_ns, head, head_size, offset)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-            " ON CONFLICT (path) DO UPDATE SET device = excluded.device, inode = excluded.inode, size = excluded.size,"
-            " mtime_ns = excluded.mtime_ns, head = excluded.head, head_size = excluded.head_size,"
-            " offset = excluded.offset",
-            (reading.source.path, *reading.state),
-        )
-        if not reading.batch.skipped:
-            return
-        (source_id,) = self._db.execute("SELECT id FROM sources WHERE path = ?", (reading.source.path,)).fetchone()
-        self._db.executemany(
-            "INSERT OR REPLACE INTO skips VALUES (?, ?, ?)",
-            [(source_id, skip.offset, skip.reason) for skip in reading.batch.skipped],
-        )
-
-    def _home(self, provider: str, path: str) -> int:
-        if (provider, path) not in self._homes:
-            self._db.execute("INSERT OR IGNORE INTO homes (provider, path) VALUES (?, ?)", (provider, path))
-            found = self._db.execute(
-                "SELECT id FROM homes WHERE provider = ? AND path = ?", (provider, path)
-            ).fetchone()
-            self._homes[provider, path] = found[0]
-        return self._homes[provider, path]
-
-    def _session(self, source: UsageSource, home: int, session_id: str) -> int:
-        # A file of the whole home names sessions without their container; a copy lies where its origin lay.
-        key = (home, source.scope, session_id)
-        if key not in self._sessions:
-            work_dir = source.work_dir if source.session_id else None
-            self._db.execute(
-                "INSERT INTO sessions (home, scope, session_id, work_dir) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT DO UPDATE SET work_dir = coalesce(excluded.work_dir, work_dir)",
-                (*key, work_dir),
-            )
-            found = self._db.execute(
-                "SELECT id FROM sessions WHERE home = ? AND scope = ? AND session_id = ?", key
-            ).fetchone()
-            self._sessions[key] = found[0]
-        return self._sessions[key]
-
-
-def rank(source: UsageSource, session_id: str) -> str:
-    """Of several sessions that hold one event, the least owns it: originals go before forks, then by id.
-
-    Forks whose provider names no parent can't be told from their original: there the id alone decides.
-    """
-    return f"{int(source.parent_id is not None)}{session_id}"
 
 
 def _find_schema(db: sqlite3.Connection) -> int | None:

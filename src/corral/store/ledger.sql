@@ -12,7 +12,8 @@ CREATE TABLE sources (
     mtime_ns INTEGER NOT NULL,
     head INTEGER NOT NULL,          -- checksum of the first bytes: a rewritten file differs here
     head_size INTEGER NOT NULL,     -- how many bytes that is
-    offset INTEGER NOT NULL         -- where the next reading begins
+    offset INTEGER NOT NULL,        -- where the next reading begins
+    tail INTEGER NOT NULL           -- checksum of the last bytes before that
 );
 
 CREATE TABLE homes (
@@ -28,6 +29,7 @@ CREATE TABLE sessions (
     scope TEXT NOT NULL,
     session_id TEXT NOT NULL,
     work_dir TEXT,                  -- the project, as the provider names it
+    has_log INTEGER NOT NULL,       -- 1 if its own log was read; 0 if only copies or a file of the home name it
     UNIQUE (home, scope, session_id)
 );
 
@@ -49,9 +51,11 @@ CREATE TABLE events (
     output INTEGER NOT NULL,
     reasoning INTEGER NOT NULL,
     branch TEXT,
+    ambiguous INTEGER NOT NULL DEFAULT 0, -- 1 if several sessions hold it and nobody says which is the original
     UNIQUE (home, key)
 );
 CREATE INDEX events_by_time ON events (at);
+CREATE INDEX events_of_shared_files ON events (session) WHERE rank >= '80';
 
 -- Turns and calls of tools: counted, never quoted.
 CREATE TABLE deeds (

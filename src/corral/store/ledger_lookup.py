@@ -42,7 +42,7 @@ class KnownEvent(NamedTuple):
     @property
     def is_fork(self) -> bool:
         """The owner itself is a fork, by its provider's word (see `rank` in ledger.py)."""
-        return self.rank.startswith("1")
+        return "02" <= self.rank[:2] < "80"
 
 
 def list_sessions(db: sqlite3.Connection) -> Iterable[KnownSession]:
