@@ -10,7 +10,8 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "sql.md"
 _INTRODUCTION = """\
 # Questions in SQL
 
-`corral sql "SELECT …"` asks the [ledger](usage.md#the-ledger) in SQLite's language. The views below are what can be asked; the tables beneath them may change.
+`corral sql "SELECT …"` asks the [ledger](usage.md#the-ledger) in SQLite's language. The views below are what can be
+asked; the tables beneath them may change.
 
 ```console
 $ corral sql "SELECT day, sum(tokens) AS tokens, round(sum(cost_usd), 2) AS usd FROM usage_events GROUP BY day"
@@ -25,14 +26,17 @@ Shell      npm      120
 $ corral sql --json "SELECT session_id, cost_usd FROM usage_sessions ORDER BY cost_usd DESC LIMIT 10"
 ```
 
-- **Nothing can be changed.** The file is opened read-only, and a query may do nothing but read these views: no other tables, no `ATTACH`, no `PRAGMA`, no extensions.
+- **Nothing can be changed.** The file is opened read-only, and a query may do nothing but read these views: no other
+  tables, no `ATTACH`, no `PRAGMA`, no extensions.
 - **Logs are read first**, as by `corral usage`, so that the answer is of now; `--stale` asks the ledger as it is.
 - **A query has ten seconds**; `--timeout S` gives it more or less.
-- **Money**: `cost_usd` is worked out per request with the same [prices](prices.md) as everywhere, as a floating-point number of US dollars. `corral usage` adds up exactly and knows your currency.
+- **Money**: `cost_usd` is worked out per request with the same [prices](prices.md) as everywhere, as a floating-point
+  number of US dollars. `corral usage` adds up exactly and knows your currency.
 - **Times**: `at` is in epoch seconds; `time` and `day` are local. For another zone: `date(at + 8 * 3600, 'unixepoch')`.
 - A table shows the first 1,000 rows; `--csv` and `--json` give all.
 
-This page is made from the definitions of the views (`src/corral/store/views.sql`) by `python tools/make_sql_docs.py`; `corral sql --schema` prints the same.
+This page is made from the definitions of the views (`src/corral/store/views.sql`) by `python tools/make_sql_docs.py`;
+`corral sql --schema` prints the same.
 """
 
 

@@ -9,6 +9,8 @@ from corral.engine.usage_report import KEYS
 from corral.errors import CorralError
 from corral.system.local_zone import LocalZone
 
+_ALL_KEYS = "keys are " + ", ".join(KEYS)
+
 
 def parse_keys(text: str) -> tuple[str, ...]:
     """What to group by. Says what is wrong with it, and what is meant if that can be told."""
@@ -20,7 +22,7 @@ def parse_keys(text: str) -> tuple[str, ...]:
     elif unknown:
         problem = f"can't group by {unknown[0]!r}"
         meant = _guess(unknown[0])
-        hint = f"did you mean {meant!r}?" if meant else None
+        hint = (f"did you mean {meant!r}? " if meant else "") + _ALL_KEYS
     elif len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
         problem, hint = f"can't group by {twice!r} twice", "each key once"
@@ -28,7 +30,7 @@ def parse_keys(text: str) -> tuple[str, ...]:
         problem = "can't group by 'tool' and something else: tokens are not known per tool"
         hint = "corral usage --by tool counts calls; filters narrow it down"
     if problem:
-        raise CorralError(problem, hint=hint or "keys are " + ", ".join(KEYS), exit_code=2)
+        raise CorralError(problem, hint=hint or _ALL_KEYS, exit_code=2)
     return keys
 
 

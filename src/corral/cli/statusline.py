@@ -65,7 +65,9 @@ def _say_sessions(glance: Glance, colour: bool) -> str:
         ("●", counts.busy + counts.ready, "green"),
         ("✖", counts.lost, "red"),
     )
-    return " ".join(paint(f"{sign}{count}", name, colour) for sign, count, name in shown if count) or "●0"
+    return " ".join(paint(f"{sign}{count}", name, colour) for sign, count, name in shown if count) or paint(
+        "●0", "grey", colour
+    )
 
 
 def _say_today(today: TodayUse, colour: bool) -> list[str]:

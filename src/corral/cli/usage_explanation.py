@@ -69,13 +69,13 @@ def _file_lines(lines: list[LineReport], file: FileReport, colour: bool) -> Iter
 def _model_lines(model: ModelReport) -> Iterator[str]:
     name = printable(model.model) if model.model else "unknown model"
     yield f"- {name}: {_plural(model.events, 'request')}, {_say_tokens(model.tokens)}"
-    yield f"    the model is {_KNOWN_BY.get(model.known_by, model.known_by)}"
+    yield f"    model: {_KNOWN_BY.get(model.known_by, model.known_by)}"
     if model.amount is None:
-        yield "    unpriced: no table has a price for it"
+        yield "    price: none is known, so it is in no sum"
         return
     dated = f" of {model.dated}" if model.dated else ""
     assumed = f", assumed to be {model.priced_as}" if model.assumed else f", listed as {model.priced_as}"
-    yield f"    {say_money(model.amount, model.currency)} by {model.source}{dated}{assumed}"
+    yield f"    price: {say_money(model.amount, model.currency)} by {model.source}{dated}{assumed}"
 
 
 def _say_tokens(tokens: TokenUsage) -> str:

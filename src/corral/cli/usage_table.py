@@ -79,7 +79,7 @@ def _say_cost(row: UsageRow) -> str:
 def say_money(amount: Decimal, currency: str) -> str:
     """Money for people; what is there but rounds to nothing is said to be less than a cent."""
     sign = "$" if currency == "USD" else f"{currency} "
-    return f"<{sign}0.01" if 0 < amount < Decimal("0.005") else f"{sign}{amount:,.2f}"
+    return f"<{sign}0.01" if 0 < amount <= Decimal("0.005") else f"{sign}{amount:,.2f}"
 
 
 def _bar(row: UsageRow, most: Decimal) -> str:

@@ -20,7 +20,7 @@ from corral.store.ledger import Ledger
 from corral.store.ledger_lookup import KnownEvent, count_deeds, count_unrecorded, events_of, find_events
 from corral.system.config import read_config
 from corral.system.price_table import read_price_table
-from corral.verdicts.copies import CopyRule, decide_rule
+from corral.verdicts.copies import CopyRule, decide_repeat, decide_rule
 from corral.verdicts.pricing import Prices, count_picos
 
 SCHEMA = 1
@@ -184,13 +184,11 @@ def _judge_event(
     elif known.session_id != session.session_id:
         scope = f"{known.scope}/" if known.scope else ""
         owner = f"{known.provider}:{scope}{known.session_id}"
-        rule = decide_rule(
-            session.session_id, event.session_id, source.parent_id, known.session_id, owner_is_fork=known.is_fork
-        )
+        rule = decide_rule(event.session_id, source.parent_id, known.session_id, owner_is_fork=known.is_fork)
         outcome, reason = "merged", f"the same request counts for {owner}, {_say_rule(rule)}"
     elif not first:
-        owner, rule = session.name, CopyRule.SAME_SESSION
-        outcome, reason = "merged", _say_rule(rule)
+        owner, rule = session.name, decide_repeat(session.session_id, source.session_id)
+        outcome, reason = "merged", "a line before has the same event id: " + _say_repeat(rule)
     elif known.tokens != _tuple(event.tokens):
         reason = "counted as it was first read; the line has other tokens now"
     return LineReport(
@@ -209,13 +207,15 @@ def _judge_event(
 
 
 def _say_rule(rule: CopyRule) -> str:
-    match rule:
-        case CopyRule.SAME_SESSION:
-            return "the session's logs have the same event id before: a repeated line, or a sub-agent's mirror"
-        case CopyRule.PARENT:
-            return "by the provider's own word on what was forked from what"
-        case CopyRule.LEAST_ID:
-            return "by the rule of the least id: the provider does not say which is the original (ambiguous)"
+    if rule is CopyRule.PARENT:
+        return "by the provider's own word on what was forked from what"
+    return "by the rule of the least id: the provider does not say which is the original (ambiguous)"
+
+
+def _say_repeat(rule: CopyRule) -> str:
+    if rule is CopyRule.PARENT:
+        return "this is a fork's copy of it"
+    return "this repeats it, as a mirror of a sub-agent's log does"
 
 
 def _tuple(tokens: TokenUsage) -> tuple[int, ...]:

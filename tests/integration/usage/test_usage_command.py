@@ -2,73 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-
-class World:
-    """A HOME in which kimi-cli sessions are written whose use is known."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.work_dir = root / "app"
-        self.work_dir.mkdir()
-        self.bucket = root / ".kimi" / "sessions" / hashlib.md5(str(self.work_dir).encode()).hexdigest()
-        self.bucket.mkdir(parents=True)
-        entries = [{"path": str(self.work_dir), "kaos": "local", "last_session_id": None}]
-        (root / ".kimi" / "kimi.json").write_text(json.dumps({"work_dirs": entries}))
-        self.set_model("kimi-k2.5")
-        self.number = 0
-
-    def set_model(self, model: str) -> None:
-        config = f'default_model = "x"\n[models.x]\nprovider = "p"\nmodel = "{model}"\nmax_context_size = 1\n'
-        (self.root / ".kimi" / "config.toml").write_text(config)
-
-    def line(self) -> str:
-        """One recorded request of 400 + 600 input and 13 output tokens."""
-        self.number += 1
-        usage = {"input_other": 400, "output": 13, "input_cache_read": 600, "input_cache_creation": 0}
-        payload = {"token_usage": usage, "message_id": f"chatcmpl-{self.number}"}
-        at = 1_794_000_000 + self.number
-        return json.dumps({"timestamp": at, "message": {"type": "StatusUpdate", "payload": payload}}) + "\n"
-
-    def session(self, session_id: str, *lines: str) -> Path:
-        place = self.bucket / session_id
-        place.mkdir(exist_ok=True)
-        (place / "context.jsonl").write_text('{"role": "user", "content": "x"}\n')
-        with open(place / "wire.jsonl", "a") as file:
-            file.write("".join(lines))
-        return place / "wire.jsonl"
-
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "corral", "usage", "--tz", "UTC", *words]
-
-    @property
-    def env(self) -> dict[str, str]:
-        return {"HOME": str(self.root), "PATH": "/usr/bin:/bin"}
-
-    def usage(self, *words: str) -> Any:
-        done = subprocess.run(
-            self.command("--json", *words), env=self.env, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return json.loads(done.stdout)
-
-    def events(self) -> int:
-        total = self.usage()["total"]
-        assert total["tokens"]["input"] == 400 * total["events"]
-        assert total["tokens"]["cache_read"] == 600 * total["events"]
-        assert total["tokens"]["output"] == 13 * total["events"]
-        return total["events"]
+from tests.integration.usage.world import World
 
 
 @pytest.fixture

@@ -1,0 +1,111 @@
+"""How usage is drawn: columns that add up, bars, sparklines, budgets, and keys that make no sense."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from corral.cli.periods import parse_budget, parse_keys
+from corral.cli.usage_table import bar, render, say_money
+from corral.engine.budget import check_budget
+from corral.engine.usage_report import CostReport, UsageReport, UsageRow
+from corral.errors import CorralError
+from corral.model.usage import TokenUsage
+
+
+def row(name: str | None, amount: str | None, *, key: str = "project", unpriced: int = 0) -> UsageRow:
+    cost = CostReport(
+        amount=Decimal(amount) if amount else None, currency="USD", unpriced_events=unpriced, assumed_events=0
+    )
+    return UsageRow(
+        key={key: name} if name else {}, events=3, tokens=TokenUsage(1000, 2000, 0, 0, 30, 4), cost=cost, turns=2
+    )
+
+
+def report(*rows: UsageRow, total: UsageRow) -> UsageReport:
+    return UsageReport(schema=1, rows=rows, total=total, unrecorded=(), skipped=())
+
+
+TREND = {("/a",): (Decimal(0), Decimal(1), Decimal(4), Decimal(8)), ("/b",): (Decimal(0),) * 3 + (Decimal(2),)}
+
+
+def test_rows_have_bars_and_a_sparkline_of_their_days():
+    found = report(row("/a", "13"), row("/b", "2"), total=row(None, "15"))
+    head, a, b, total = render(found, ("project",), width=200, colour=False, drawn=True, trend=TREND)
+    assert head.endswith("4 DAYS")
+    assert a.endswith("$13.00  ██████████  ·▂▅█")
+    assert b.endswith("$2.00  █▌          ···█")
+    assert total.endswith("$15.00")
+
+
+def test_in_a_pipe_nothing_is_drawn():
+    found = report(row("/a", "13"), total=row(None, "13"))
+    assert all(line.isascii() for line in render(found, ("project",), width=10_000, colour=False))
+
+
+def test_numbers_stand_under_their_heads():
+    found = report(row("/a", "1300"), row("/b", "2"), total=row(None, "1302"))
+    lines = render(found, ("project",), width=200, colour=False)
+    ends = {
+        line.rindex(word) + len(word)
+        for line, word in zip(lines, ("COST", "1,300.00", "2.00", "1,302.00"), strict=True)
+    }
+    assert len(ends) == 1
+
+
+def test_turns_are_shown_beside_requests():
+    found = report(row("/a", "1"), total=row(None, "1"))
+    head, line, _ = render(found, ("project",), width=200, colour=False)
+    assert head.split()[:3] == ["PROJECT", "TURNS", "REQUESTS"]
+    assert line.split()[:3] == ["/a", "2", "3"]
+
+
+@pytest.mark.parametrize(("share", "drawn"), [("0", ""), ("0.5", "█████"), ("0.99", "█████████▉"), ("7", "█" * 10)])
+def test_a_bar_is_never_longer_than_its_place(share: str, drawn: str):
+    assert bar(Decimal(share), 10) == drawn
+
+
+def test_money_that_is_there_is_not_nothing():
+    said = [say_money(Decimal(amount), "USD") for amount in ("0", "0.0001", "0.005", "0.006", "1234.5")]
+    assert said == ["$0.00", "<$0.01", "<$0.01", "$0.01", "$1,234.50"]
+
+
+def test_only_a_sure_overrun_is_over():
+    for amount, unpriced, over, at_least in (("9", 0, False, False), ("9", 1, False, True), ("11", 1, True, True)):
+        checked = check_budget(report(total=row(None, amount, unpriced=unpriced)), (), Decimal(10))
+        assert (checked.over, checked.at_least) == (over, at_least)
+
+
+def test_every_period_has_the_whole_budget():
+    months = [row(name, amount, key="month") for name, amount in (("2026-10", "8"), ("2026-11", "7"))]
+    assert not check_budget(report(*months, total=row(None, "15")), ("month",), Decimal(10)).over
+    assert check_budget(report(*months, total=row(None, "15")), (), Decimal(10)).over
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        ("dya", "can't group by 'dya'", "did you mean 'day'?"),
+        ("monthly", "can't group by 'monthly'", "did you mean 'month'?"),
+        ("colour", "can't group by 'colour'", "keys are day, week"),
+        ("day,day", "can't group by 'day' twice", "each key once"),
+        ("tool,day", "can't group by 'tool' and something else", "--by tool counts calls"),
+        ("", "--by needs a key", "keys are day, week"),
+    ],
+)
+def test_keys_that_make_no_sense_are_told_so(text: str, message: str, hint: str):
+    with pytest.raises(CorralError) as raised:
+        parse_keys(text)
+    assert raised.value.exit_code == 2
+    assert message in raised.value.message
+    assert hint in (raised.value.hint or "")
+
+
+def test_keys_are_taken_with_blanks_and_capitals():
+    assert parse_keys("Day, model") == ("day", "model")
+
+
+@pytest.mark.parametrize(("text", "amount"), [("50", "50"), ("0.01", "0.01"), ("1e3", "1000")])
+def test_a_budget_is_taken_as_written(text: str, amount: str):
+    assert parse_budget(text) == Decimal(amount)
