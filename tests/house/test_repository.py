@@ -75,3 +75,9 @@ def test_relative_links_in_the_documents_lead_somewhere():
             if "://" not in target and not (path.parent / target).exists():
                 broken.append(f"{path.relative_to(ROOT)} -> {target}")
     assert broken == []
+
+
+@pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)
+def test_every_kind_of_call_that_leaves_no_trace_is_named_in_the_documents(provider):
+    page = (ROOT / "docs" / "usage.md").read_text()
+    assert [kind for kind in provider.unrecorded_kinds if kind not in page] == []
