@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from corral.cli.screen import paint, table, tilde
+from corral.cli.screen import cells, paint, table, tilde
 from corral.engine.usage_report import UsageReport, UsageRow
 
 if TYPE_CHECKING:
@@ -42,13 +43,22 @@ def render(
     ]
     drawings = _drawings(report, by, trend) if drawn else [("", "")] * len(keys)
     rows = [
-        (*key, *(cell.rjust(size) for cell, size in zip(cells, widths, strict=True)), *drawing)
-        for key, cells, drawing in zip(keys, figures, drawings, strict=True)
+        (*key, *(cell.rjust(size) for cell, size in zip(numbers, widths, strict=True)), *drawing)
+        for key, numbers, drawing in zip(keys, figures, drawings, strict=True)
     ]
-    lines = table(rows, gives_way=(len(rows[0]) - 1, len(rows[0]) - 2, 0), width=width)
+    for _ in ("sparkline", "bar"):
+        # A drawing that is cut would lie: it is there as a whole or not at all.
+        if _natural_width(rows) > width:
+            rows = [row[:-1] for row in rows]
+    lines = table(rows, gives_way=(0,), width=width)
     lines[0] = paint(lines[0], "grey", colour)
     lines += [paint(text, "amber", colour) for text in _remarks(report)]
     return lines + _budget_lines(report.budget, colour)
+
+
+def _natural_width(rows: Sequence[Sequence[str]]) -> int:
+    widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
+    return sum(widths) + 2 * (sum(1 for size in widths if size) - 1)
 
 
 def _drawings(report: UsageReport, by: tuple[str, ...], trend: Trend | None) -> list[tuple[str, str]]:
