@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
 from msgspec import Struct
+from msgspec.structs import astuple
 
 from corral.engine.usage_session import NamedSession, find_named
 from corral.model.prices import PICOS, ModelRates
@@ -189,7 +190,7 @@ def _judge_event(
     elif not first:
         owner, rule = session.name, decide_repeat(session.session_id, source.session_id)
         outcome, reason = "merged", "a line before has the same event id: " + _say_repeat(rule)
-    elif known.tokens != _tuple(event.tokens):
+    elif known.tokens != astuple(event.tokens):
         reason = "counted as it was first read; the line has other tokens now"
     return LineReport(
         path=source.path,
@@ -216,17 +217,6 @@ def _say_repeat(rule: CopyRule) -> str:
     if rule is CopyRule.PARENT:
         return "this is a fork's copy of it"
     return "this repeats it, as a mirror of a sub-agent's log does"
-
-
-def _tuple(tokens: TokenUsage) -> tuple[int, ...]:
-    return (
-        tokens.input,
-        tokens.cache_read,
-        tokens.cache_write,
-        tokens.cache_write_1h,
-        tokens.output,
-        tokens.reasoning,
-    )
 
 
 def _sum_file(
