@@ -185,11 +185,19 @@ def _judge_event(
     elif known.session_id != session.session_id:
         scope = f"{known.scope}/" if known.scope else ""
         owner = f"{known.provider}:{scope}{known.session_id}"
-        rule = decide_rule(event.session_id, source.parent_id, known.session_id, owner_is_fork=known.is_fork)
+        rule = decide_rule(
+            event.session_id,
+            source.parent_id,
+            known.session_id,
+            owner_is_told=known.is_told,
+            ambiguous=known.ambiguous,
+        )
         outcome, reason = "merged", f"the same request counts for {owner}, {_say_rule(rule)}"
     elif not first:
         owner, rule = session.name, decide_repeat(session.session_id, source.session_id)
         outcome, reason = "merged", "a line before has the same event id: " + _say_repeat(rule)
+    elif known.ambiguous:
+        reason = "counted here, though another session holds the same: " + _say_rule(CopyRule.LEAST_ID)
     elif known.tokens != astuple(event.tokens):
         reason = "counted as it was first read; the line has other tokens now"
     return LineReport(
@@ -203,14 +211,18 @@ def _judge_event(
         model=known.model if known else event.model,
         owner=owner,
         rule=rule,
-        ambiguous=rule is not None and rule.ambiguous,
+        ambiguous=known is not None and known.ambiguous and rule in (None, CopyRule.LEAST_ID),
     )
 
 
 def _say_rule(rule: CopyRule) -> str:
-    if rule is CopyRule.PARENT:
-        return "by the provider's own word on what was forked from what"
-    return "by the rule of the least id: the provider does not say which is the original (ambiguous)"
+    match rule:
+        case CopyRule.PARENT | CopyRule.SAME_SESSION:
+            return "by the provider's own word on what was forked from what"
+        case CopyRule.JOURNAL:
+            return "by corral's journal: its agent had reported that session before"
+        case CopyRule.LEAST_ID:
+            return "by the rule of the least id: nobody says which is the original (ambiguous)"
 
 
 def _say_repeat(rule: CopyRule) -> str:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 _KEYS_AT_ONCE = 500
 _EVENTS = (
     "SELECT key, homes.provider, homes.path, sessions.scope, sessions.session_id, rank, events.at, agent, model,"
-    " model_source, input, cache_read, cache_write, cache_write_1h, output, reasoning FROM events"
+    " model_source, ambiguous, input, cache_read, cache_write, cache_write_1h, output, reasoning FROM events"
     " JOIN sessions ON sessions.id = events.session JOIN homes ON homes.id = sessions.home"
 )
 
@@ -37,12 +37,14 @@ class KnownEvent(NamedTuple):
     agent: str | None
     model: str | None
     model_source: str
+    ambiguous: bool
+    """Several sessions of equal standing hold it: nobody says which is the original."""
     tokens: tuple[int, ...]
 
     @property
-    def is_fork(self) -> bool:
-        """The owner itself is a fork, by its provider's word (see `rank` in ledger.py)."""
-        return "02" <= self.rank[:2] < "80"
+    def is_told(self) -> bool:
+        """An agent had reported the owner before it spent this (see the ranks in ledger.py)."""
+        return self.rank.startswith("00")
 
 
 def list_sessions(db: sqlite3.Connection) -> Iterable[KnownSession]:
@@ -95,4 +97,4 @@ def _count(db: sqlite3.Connection, table: str, *session: str) -> dict[str, int]:
 
 
 def _event(row: tuple[object, ...]) -> KnownEvent:
-    return KnownEvent(*row[:10], tokens=tuple(row[10:]))  # pyright: ignore[reportArgumentType]
+    return KnownEvent(*row[:10], ambiguous=bool(row[10]), tokens=tuple(row[11:]))  # pyright: ignore[reportArgumentType]

@@ -14,6 +14,7 @@ CREATE TEMP VIEW usage_events AS SELECT
     date(events.at, 'unixepoch', 'localtime') AS day,       -- local date
     events.model AS model,                      -- NULL if nothing names it
     events.model_source AS model_source,        -- recorded, journal, config (as first seen), unknown
+    events.ambiguous AS ambiguous,              -- 1 if several sessions hold it and nobody says which is the original
     events.branch AS branch,                    -- of git, where the CLI records it
     events.input AS input,                      -- tokens that no cache served or took; the six kinds do not overlap
     events.cache_read AS cache_read,            -- tokens served by a cache

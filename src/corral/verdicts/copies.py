@@ -10,24 +10,24 @@ class CopyRule(StrEnum):
 
     SAME_SESSION = "same_session"
     PARENT = "parent"
+    JOURNAL = "journal"
     LEAST_ID = "least_id"
 
-    @property
-    def ambiguous(self) -> bool:
-        """The provider does not say which of them is the original; the total is exact all the same."""
-        return self is CopyRule.LEAST_ID
 
-
-def decide_rule(line_session_id: str, parent_id: str | None, owner_id: str, *, owner_is_fork: bool) -> CopyRule:
+def decide_rule(
+    line_session_id: str, parent_id: str | None, owner_id: str, *, owner_is_told: bool, ambiguous: bool
+) -> CopyRule:
     """The rule by which `owner_id` owns a line that stands in a log of another session too.
 
     `line_session_id` is the session that the line itself names; `parent_id` the one that the log's session names
-    as its origin. A fork of a fork copies lines of an original that it does not name: only two forks whose original
-    is gone can't be told apart.
+    as its origin. `owner_is_told`: an agent had reported the owner to our journal before it spent this. A fork of a
+    fork names only its parent, and copies lines of the original too; `ambiguous` are copies of equal standing.
     """
     if owner_id in (line_session_id, parent_id):
         return CopyRule.PARENT
-    return CopyRule.PARENT if parent_id is not None and not owner_is_fork else CopyRule.LEAST_ID
+    if owner_is_told:
+        return CopyRule.JOURNAL
+    return CopyRule.PARENT if parent_id is not None and not ambiguous else CopyRule.LEAST_ID
 
 
 def decide_repeat(session_id: str, file_session_id: str) -> CopyRule:

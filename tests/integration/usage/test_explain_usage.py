@@ -76,12 +76,30 @@ def test_copies_whose_provider_names_no_parent_are_said_to_be_ambiguous(world: W
     lines = [world.line() for _ in range(3)]
     world.session("b-original", *lines)
     world.session("a-fork", *lines, world.line())
-    assert outcomes(explain(world, "a-fork")) == {"counted": 4}
+    owner = explain(world, "a-fork")
+    assert outcomes(owner) == {"counted": 4}
+    assert [line["ambiguous"] for line in owner["lines"]] == [True] * 3 + [False]
     merged = explain(world, "b-original")["lines"]
     assert [(line["outcome"], line["rule"], line["ambiguous"]) for line in merged] == [("merged", "least_id", True)] * 3
     text = world.run("usage", "--explain", "b-original").stdout
     assert "ambiguous" in text and "a-fork" in text
     assert f"bytes 0, {len(lines[0])}, {len(lines[0] + lines[1])}" in text
+
+
+def test_a_session_that_an_agent_reported_before_it_spent_owns_the_copies(world: World) -> None:
+    journals = world.root / ".local" / "state" / "corral" / "journal" / "kimi-cli"
+    journals.mkdir(parents=True)
+    start = {"event": "start", "session_id": "b-original", "at": 1_794_000_000.0, "boottime": 1.0, "model": "kimi-k2.6"}
+    process = {"boot_id": "b", "pid_ns": 1, "pid": 77, "start_ticks": 5, "hostname": "h"}
+    journal = {"schema": 1, "provider": "kimi-cli", "home": str(world.root / ".kimi"), "events": [start], **process}
+    (journals / "77-5.json").write_text(json.dumps(journal))
+    lines = [world.line() for _ in range(3)]
+    world.session("b-original", *lines)
+    world.session("a-fork", *lines)
+    merged = explain(world, "a-fork")["lines"]
+    assert [(line["outcome"], line["rule"], line["ambiguous"]) for line in merged] == [("merged", "journal", False)] * 3
+    (model,) = explain(world, "b-original")["models"]
+    assert (model["model"], model["known_by"]) == ("kimi-k2.6", "journal")
 
 
 def test_a_line_that_can_not_be_counted_is_named_with_its_place_and_not_quoted(world: World) -> None:
