@@ -31,6 +31,8 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh and fish",
 }
 
+_TOLD_BESIDE = {"show", "explain", "pid", "resume", "usage", "hooks"}
+"""Commands that go on with the defaults when the configuration is faulty; the others tell it in what they print."""
 _BUG = 70
 _NO_OUTPUT = 1
 
@@ -65,12 +67,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or (words[0].startswith("-") and words[0] not in {"-h", "--help", "--version"}):
         words.insert(0, "ps")
     args = build_parser(words[0]).parse_args(words)
+    if args.command in _TOLD_BESIDE:
+        _tell_config_problem()
     try:
         return args.run(args)
     except CorralError as error:
-        for line in (f"corral: {error.message}", *([f"  {error.hint}"] if error.hint else [])):
-            print("\n".join(printable(part) for part in line.split("\n")), file=sys.stderr)
+        _tell(error)
         return error.exit_code
+
+
+def _tell(error: CorralError) -> None:
+    for line in (f"corral: {error.message}", *([f"  {error.hint}"] if error.hint else [])):
+        print("\n".join(printable(part) for part in line.split("\n")), file=sys.stderr)
+
+
+def _tell_config_problem() -> None:
+    from corral.engine.settings import read_settings
+
+    if (config := read_settings()).problem:
+        from corral.cli.config import faulty
+
+        _tell(faulty(config))
 
 
 def _import_msgspec_lightly() -> None:

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from corral.engine.catalogue import all_providers
 from corral.engine.gather import environment
+from corral.engine.settings import read_settings
 from corral.hooks.journal import read_journals
 from corral.model.journal import Journal
 from corral.model.key import Home
@@ -19,7 +20,6 @@ from corral.sidecar.files import Unreadable, open_regular
 from corral.store.cache import Cache
 from corral.store.ledger import Ledger, Reading, SourceState
 from corral.system import places
-from corral.system.config import read_config
 
 _HEAD_BYTES = 1024
 _READINGS_AT_ONCE = 200
@@ -36,7 +36,7 @@ def update_ledger(ledger: Ledger, tell: Callable[[Progress], None] | None = None
     """Read everything that was appended since the last time. Safe beside others that do the same."""
     if ledger.read_only:
         return
-    env = environment(read_config(), Cache(places.cache_dir()))
+    env = environment(read_settings(), Cache(places.cache_dir()))
     known = ledger.source_states()
     pending: list[tuple[Provider, UsageSource, int]] = []
     for provider in all_providers():
