@@ -27,6 +27,15 @@ def format_help(prog: str) -> argparse.HelpFormatter:
     return argparse.RawDescriptionHelpFormatter(prog, width=min(terminal_width(), 110))
 
 
+def parse_pid(text: str) -> int:
+    """A number that a process can have; 0 and negative ones mean groups, not processes."""
+    from corral.sidecar.record import MAX_PID
+
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_PID):
+        raise argparse.ArgumentTypeError(f"{text!r} is no process id: a whole number from 1 to {MAX_PID}")
+    return int(text)
+
+
 def find_nested(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser | None:
     """The parser of a sub-command."""
     for action in list_actions(parser):

@@ -7,7 +7,7 @@ import os
 
 from corral import sidecar
 from corral.cli.output import print_json, print_lines
-from corral.cli.parsers import Commands, add_command
+from corral.cli.parsers import Commands, add_command, parse_pid
 from corral.errors import CorralError, NotFound
 from corral.sidecar import Refusal, Verdict
 from corral.sidecar.record import fields_of
@@ -71,7 +71,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     write.add_argument("--provider", metavar="NAME", help="the program as corral calls it, such as kimi-cli")
     write.add_argument(
         "--pid",
-        type=_pid,
+        type=parse_pid,
         metavar="PID",
         help="the process that serves (default: the parent of this command)",
     )
@@ -87,7 +87,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
     clear = _add_action(actions, "clear", "remove the file of a process", _CLEAR)
     clear.add_argument("path", metavar="PATH", help="a runtime.json, or the directory it lies in")
-    clear.add_argument("--pid", type=_pid, required=True, metavar="PID", help="the process that it must name")
+    clear.add_argument("--pid", type=parse_pid, required=True, metavar="PID", help="the process that it must name")
     return parser
 
 
@@ -117,12 +117,6 @@ def _add_action(
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-
-
-def _pid(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 4194304):
-        raise argparse.ArgumentTypeError(f"{text!r} is no process id")
-    return int(text)
 
 
 def _run_write(args: argparse.Namespace) -> int:
