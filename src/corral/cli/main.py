@@ -67,9 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or (words[0].startswith("-") and words[0] not in {"-h", "--help", "--version"}):
         words.insert(0, "ps")
     args = build_parser(words[0]).parse_args(words)
-    if args.command in _TOLD_BESIDE:
-        _tell_config_problem()
     try:
+        if args.command in _TOLD_BESIDE:
+            _tell_config_problem()
         return args.run(args)
     except CorralError as error:
         _tell(error)
