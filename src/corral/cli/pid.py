@@ -18,6 +18,13 @@ from corral.model.session import Survey
 from corral.model.verdict import State
 from corral.system.probe import probe
 
+_EPILOG = """\
+examples:
+  corral pid 4711
+  corral pid 4711 --json
+
+exit codes: 0 ok · 2 usage · 4 it serves no session"""
+
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
     parser = add_command(
@@ -25,7 +32,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         "pid",
         summary="which session a process serves",
         description="Tell which session a process serves, by a claim verified against that very process.",
-        epilog="example:\n  corral pid 4711\n  corral pid 4711 --json",
+        epilog=_EPILOG,
     )
     parser.add_argument("pid", metavar="PID", type=parse_pid, help="a process id")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")

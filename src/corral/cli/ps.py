@@ -24,7 +24,8 @@ examples:
   corral ps --state orphaned -q  ids only, for scripts
 
 signs: ◆ waits for you  ◐ busy  ● ready  ◌ starting  ○ idle  ✖ lost in a turn  ? unknown  ⇄ elsewhere  · empty
-"""
+
+exit codes: 0 ok, also when there are none or a step failed (! lines, `degraded`) · 2 usage"""
 
 _NEED = {
     State.LIVE: 1,

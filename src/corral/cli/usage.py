@@ -15,6 +15,7 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, table, terminal_width, tilde, use_colour
 from corral.engine.account import Progress, update_ledger
+from corral.engine.catalogue import find_provider
 from corral.engine.usage_report import KEYS, UsageQuery, UsageReport, UsageRow, report_usage
 from corral.errors import CorralError
 from corral.store.ledger import Ledger
@@ -33,8 +34,9 @@ examples:
 
 Each request that a provider recorded is counted once, however often forks, undos and resumes copied it, on the
 session that first recorded it. Times are local unless --tz names a zone. SINCE and UNTIL are dates (2026-11-15), days
-(7d) or hours (12h) ago. Exit code 1: nothing can be read.
-"""
+(7d) or hours (12h) ago.
+
+exit codes: 0 ok, also when nothing was used · 1 the ledger can't be used · 2 usage"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -69,7 +71,7 @@ def run(args: argparse.Namespace) -> int:
         since=_parse_time(args.since, zone, now),
         until=_parse_time(args.until, zone, now),
         zone=zone,
-        provider=args.provider,
+        provider=find_provider(args.provider).name if args.provider else None,
         model=args.model,
         project=os.path.abspath(os.path.expanduser(args.project)) if args.project else None,
         session=args.session,
