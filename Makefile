@@ -24,6 +24,7 @@ $(MADE): $(shell test -x $(BIN)/python || echo anew)
 	@touch $@
 
 $(READY): pyproject.toml constraints.txt $(MADE)
+	@echo "installing corral and what it needs into $(VENV) …" >&2
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt hatchling editables
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e .
 	@touch $@
