@@ -10,21 +10,17 @@ from corral.cli.screen import tilde
 from corral.engine.catalogue import all_providers
 from corral.model.session import Survey
 
-_AGENT = Path(__file__).resolve().parents[3] / "examples" / "reference_agent.py"
+_ROOT = Path(__file__).resolve().parents[3]
+_AGENT = _ROOT / "examples" / "reference_agent.py"
 
 
 def say_nothing_found(survey: Survey) -> list[str]:
     looked = ", ".join(provider.capabilities.title for provider in all_providers())
     homes = ", ".join(tilde(home.path) for home in survey.homes)
     corral = _own_command()
-    tries = [(f"{corral} doctor", "what is installed, and where it is looked for")]
+    tries = [(f"{corral} doctor", "what is installed, and where corral looks")]
     if survey.homes:
         tries.append((f"{corral} hooks install", "so that running agents tell which session they serve"))
-    if _AGENT.is_file():
-        tries += [
-            (f"{_near(sys.executable)} {_near(str(_AGENT))} --home /tmp/try-corral", "an agent to try it with"),
-            (f"KIMI_SHARE_DIR=/tmp/try-corral {corral} ps", "in another terminal: what corral says of it"),
-        ]
     width = max(len(command) for command, _ in tries)
     return [
         "No agent sessions on this machine.",
@@ -32,6 +28,15 @@ def say_nothing_found(survey: Survey) -> list[str]:
         f"  in:         {homes or 'their homes: none of them exists yet'}",
         "Try:",
         *(f"  {command:<{width}}  {why}" for command, why in tries),
+        *(_say_example(corral) if _AGENT.is_file() else ()),
+    ]
+
+
+def _say_example(corral: str) -> list[str]:
+    return [
+        "Or start an agent that is made for trying, and look at it from another terminal:",
+        f"  {_near(sys.executable)} {_near(str(_AGENT))} --home /tmp/try-corral",
+        f"  KIMI_SHARE_DIR=/tmp/try-corral {corral} ps",
     ]
 
 
@@ -45,6 +50,7 @@ def _own_command() -> str:
 
 
 def _near(path: str) -> str:
-    """As short as it can be typed from here."""
-    below = os.path.relpath(path)
-    return tilde(os.path.abspath(path)) if below.startswith("..") else below
+    """Relative where the person stands in the checkout, else as it can be typed anywhere."""
+    here = Path.cwd()
+    in_checkout = here == _ROOT or _ROOT in here.parents
+    return os.path.relpath(path) if in_checkout else tilde(os.path.abspath(path))
