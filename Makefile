@@ -3,10 +3,11 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+MADE := $(VENV)/.made
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 
-.PHONY: run setup test lint unit contract bench clean
+.PHONY: anew run setup test lint unit contract bench clean
 
 run: setup
 	@$(BIN)/corral ps
@@ -15,12 +16,15 @@ setup: $(READY)
 
 test: lint unit contract
 
-$(BIN)/python:
+# Made anew when an earlier attempt was interrupted, or when its interpreter is gone.
+$(MADE): $(shell test -x $(BIN)/python || echo anew)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "corral needs Python 3.11 or newer as $(PYTHON) (or: make PYTHON=/path/to/python3)" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) lacks venv: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
 
-$(READY): pyproject.toml constraints.txt $(BIN)/python
+$(READY): pyproject.toml constraints.txt $(MADE)
+	@echo "installing corral and what it needs into $(VENV) …" >&2
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt hatchling editables
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e .
 	@touch $@

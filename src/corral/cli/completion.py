@@ -31,7 +31,8 @@ to use it:
   bash   echo 'source <(corral completion bash)' >> ~/.bashrc
   zsh    echo 'source <(corral completion zsh)' >> ~/.zshrc
   fish   corral completion fish > ~/.config/fish/completions/corral.fish
-"""
+
+exit codes: 0 ok · 2 usage"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:

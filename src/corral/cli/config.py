@@ -6,10 +6,14 @@ import argparse
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
+from corral.cli.prices import say_dollars
 from corral.cli.screen import tilde
+from corral.engine.settings import read_settings
 from corral.errors import CorralError
+from corral.model.prices import OwnPrice
 from corral.system import places
-from corral.system.config import Config, read_config
+from corral.system.config import Config
+from corral.system.text import one_line
 
 _EPILOG = """\
 The file is optional TOML:
@@ -17,7 +21,16 @@ The file is optional TOML:
   kimi-cli = ["/mnt/data/.kimi"]
   [programs]                           # where PATH would not find the right program
   kimi-code = "/opt/kimi/bin/kimi"
-"""
+  [prices."my-model"]                  # US dollars per million tokens
+  input = 0.6
+  output = 2.5
+docs/commands.md has the rest of it: currency, plans, budgets, models priced as others.
+
+examples:
+  corral config
+  $EDITOR "$(corral config path)"
+
+exit codes: 0 ok · 1 the file can't be used · 2 usage"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -34,17 +47,39 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    config = read_config()
+    config = read_settings()
     if args.what == "path":
         print_lines([config.path])
         return 0
-    if config.problem:
-        raise CorralError(f"{config.path}: {config.problem}", hint="the defaults are in force until it is mended")
     if args.json:
-        print_json(config)
-        return 0
-    print_lines(render(config))
+        print_json(report(config))
+    if config.problem:
+        raise faulty(config)
+    if not args.json:
+        print_lines(render(config))
     return 0
+
+
+def faulty(config: Config) -> CorralError:
+    """What is told of a file that can't be used."""
+    return CorralError(f"{config.path}: {config.problem}", hint="the defaults are in force until it is mended")
+
+
+def report(config: Config) -> dict[str, object]:
+    """The JSON: prices as decimal strings, in US dollars per million tokens."""
+    return {
+        "schema": 1,
+        "path": config.path,
+        "exists": config.exists,
+        "problem": config.problem,
+        "places": {"state": places.state_dir(), "data": places.data_dir(), "cache": places.cache_dir()},
+        "homes": config.homes,
+        "programs": config.programs,
+        "prices": {model: {"as": price.priced_as, **_figures(price)} for model, price in config.prices.items()},
+        "currency": config.currency,
+        "plans": config.plans,
+        "budgets": config.budgets,
+    }
 
 
 def render(config: Config) -> list[str]:
@@ -56,4 +91,25 @@ def render(config: Config) -> list[str]:
     ]
     lines += [f"home     {name}: {tilde(path)}" for name, paths in config.homes.items() for path in paths]
     lines += [f"program  {name}: {tilde(path)}" for name, path in config.programs.items()]
-    return lines
+    lines += [f"price    {one_line(model)}: {_say_price(price)}" for model, price in config.prices.items()]
+    code = "USD"
+    if config.currency is not None:
+        code = config.currency.code
+        lines.append(f"currency 1 USD = {config.currency.rate} {code}")
+    lines += [f"plan     {one_line(name)}: {price} {code} a month" for name, price in config.plans.items()]
+    return lines + [f"budget   {amount} {code} a {period}" for period, amount in config.budgets.items()]
+
+
+def _say_price(price: OwnPrice) -> str:
+    if price.priced_as is not None:
+        return f"as {one_line(price.priced_as)}"
+    figures = ", ".join(f"{kind} {rate}" for kind, rate in _figures(price).items() if rate is not None)
+    return f"{figures} (US dollars per million tokens)"
+
+
+def _figures(price: OwnPrice) -> dict[str, str | None]:
+    """The five rates; None where none is set."""
+    tier = price.tier
+    rates = (tier.input, tier.cache_read, tier.cache_write, tier.cache_write_1h, tier.output) if tier else (None,) * 5
+    kinds = ("input", "cache_read", "cache_write", "cache_write_1h", "output")
+    return {kind: None if rate is None else say_dollars(rate) for kind, rate in zip(kinds, rates, strict=True)}

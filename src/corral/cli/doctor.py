@@ -10,6 +10,12 @@ from corral.cli.screen import paint, tilde, use_colour
 from corral.engine.doctor import Diagnosis, HomeHealth, ProviderHealth, examine
 
 _MOST_SKIPPED = 20
+_EPILOG = """\
+examples:
+  corral doctor
+  corral doctor --json | jq .advice
+
+exit codes: 0 ok · 1 a step failed, or a directory of corral's own can't be written · 2 usage"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -18,7 +24,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         "doctor",
         summary="what is installed, what was found, what could not be read",
         description="Check every provider: program, homes, hooks; list what could not be read, and what would help.",
-        epilog="example:\n  corral doctor\n  corral doctor --json | jq .advice",
+        epilog=_EPILOG,
     )
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
     return parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from corral.cli.output import print_json, print_lines
-from corral.cli.parsers import Commands, add_command
+from corral.cli.parsers import OF_ONE_SESSION, Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.engine.naming import find_session, full_name
 from corral.engine.report import SessionDocument, SessionReport, report_session
@@ -20,7 +20,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         "explain",
         summary="how corral knows: every claim, its file, the rule, the verdict",
         description="Print every claim about a session: where it was read, by which rule it was judged, and why.",
-        epilog="example:\n  corral explain 5d3909df        (the text belongs in a bug report)",
+        epilog=f"example:\n  corral explain 5d3909df        (the text belongs in a bug report)\n\n{OF_ONE_SESSION}",
     )
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")

@@ -25,13 +25,29 @@ names, and those in corral's config; to install or uninstall, as far as they exi
 
 The hooks note which process serves which session: no prompts, no answers, no command lines. Agents that are
 already running are seen after their next start. See docs/hooks.md.
-"""
 
+exit codes: 0 all is well, also when they are not installed · 1 refused, or something is wrong · 2 usage"""
+_STATUS = """\
+example:
+  corral hooks status kimi-code
+
+exit codes: 0 all is well, also when they are not installed · 1 something is wrong · 2 usage"""
+_INSTALL = """\
+examples:
+  corral hooks install                           every CLI that has a home here
+  corral hooks install kimi-cli --home /mnt/data/.kimi
+
+exit codes: 0 done, or there already · 1 refused · 2 usage"""
+_UNINSTALL = """\
+example:
+  corral hooks uninstall kimi-cli
+
+exit codes: 0 done, or nothing of ours was there · 1 refused · 2 usage"""
 
 _ACTIONS = (
-    ("status", "say how our hooks stand, and what would mend them", "example:\n  corral hooks status kimi-code"),
-    ("install", "ask a CLI to report its sessions", "example:\n  corral hooks install kimi-cli"),
-    ("uninstall", "take our entries out again", "example:\n  corral hooks uninstall kimi-cli"),
+    ("status", "say how our hooks stand, and what would mend them", _STATUS),
+    ("install", "ask a CLI to report its sessions", _INSTALL),
+    ("uninstall", "take our entries out again", _UNINSTALL),
 )
 
 
@@ -44,7 +60,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.set_defaults(action="status", provider=None, home=[], json=False)
-    actions = parser.add_subparsers(dest="action", metavar="ACTION", prog="corral hooks")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", prog="corral hooks")
     for action, summary, example in _ACTIONS:
         one = add_command(
             actions, action, summary=summary, description=f"{summary[0].upper()}{summary[1:]}.", epilog=example

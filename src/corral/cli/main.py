@@ -33,6 +33,8 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh and fish",
 }
 
+_TOLD_BESIDE = {"show", "explain", "pid", "resume", "usage", "sql", "hooks"}
+"""Commands that go on with the defaults when the configuration is faulty; the others tell it in what they print."""
 _BUG = 70
 _NO_OUTPUT = 1
 
@@ -43,12 +45,13 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
         prog="corral",
         description="Knows every coding-agent session on this machine: live, idle or lost, and the way back in.",
         epilog=(
+            "corral alone is corral ps. corral COMMAND --help has options, examples and exit codes.\n"
             "A SESSION is an id, a unique prefix of it, or provider:id.\n"
             "exit codes: 0 ok · 1 refused or failed · 2 usage · 3 ambiguous · 4 not found · 70 a bug"
         ),
         formatter_class=format_help,  # pyright: ignore[reportArgumentType]
     )
-    parser.add_argument("--version", action="version", version=f"corral {__version__}")
+    parser.add_argument("--version", action="version", version=f"corral {__version__}", help="print the version")
     # Without `prog` argparse would build a help text here, and import what that takes.
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="corral")
     if command in COMMANDS:
@@ -66,13 +69,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or (words[0].startswith("-") and words[0] not in {"-h", "--help", "--version"}):
         words.insert(0, "ps")
-    args = build_parser(words[0]).parse_args(words)
     try:
+        if words[0] not in COMMANDS and not words[0].startswith("-"):
+            raise _unknown_command(words[0])
+        args = build_parser(words[0]).parse_args(words)
+        if args.command in _TOLD_BESIDE:
+            _tell_config_problem()
         return args.run(args)
     except CorralError as error:
-        for line in (f"corral: {error.message}", *([f"  {error.hint}"] if error.hint else [])):
-            print("\n".join(printable(part) for part in line.split("\n")), file=sys.stderr)
+        _tell(error)
         return error.exit_code
+
+
+def _unknown_command(word: str) -> CorralError:
+    import difflib
+
+    near = difflib.get_close_matches(word, COMMANDS, n=1)
+    hint = f"did you mean {near[0]}?" if near else "corral --help lists the commands"
+    return CorralError(f"{word!r} is no command", hint=hint, exit_code=2)
+
+
+def _tell(error: CorralError) -> None:
+    for line in (f"corral: {error.message}", *([f"  {error.hint}"] if error.hint else [])):
+        print("\n".join(printable(part) for part in line.split("\n")), file=sys.stderr)
+
+
+def _tell_config_problem() -> None:
+    from corral.engine.settings import read_settings
+
+    if (config := read_settings()).problem:
+        from corral.cli.config import faulty
+
+        _tell(faulty(config))
 
 
 def _import_msgspec_lightly() -> None:

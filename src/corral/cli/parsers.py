@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
 from corral.cli.screen import terminal_width
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
+
+
+OF_ONE_SESSION = "exit codes: 0 ok · 1 that can't be an id · 2 usage · 3 ambiguous · 4 not found"
+"""For commands that are about one session."""
 
 
 def add_command(
@@ -24,7 +28,25 @@ def add_command(
 
 def format_help(prog: str) -> argparse.HelpFormatter:
     """Text as written, no wider than one can read. A given width also spares argparse an import on every start."""
-    return argparse.RawDescriptionHelpFormatter(prog, width=min(terminal_width(), 110))
+    return _Help(prog, width=min(terminal_width(), 110))
+
+
+class _Help(argparse.RawDescriptionHelpFormatter):
+    def _format_action(self, action: argparse.Action) -> str:
+        """Sub-commands as a plain list: argparse puts a line above them, and indents them out of their column."""
+        if action.nargs == argparse.PARSER:
+            listed = cast("argparse._SubParsersAction[argparse.ArgumentParser]", action)  # pyright: ignore[reportPrivateUsage]
+            return "".join(map(self._format_action, listed._get_subactions()))  # pyright: ignore[reportPrivateUsage]
+        return super()._format_action(action)
+
+
+def parse_pid(text: str) -> int:
+    """A number that a process can have; 0 and negative ones mean groups, not processes."""
+    from corral.sidecar.record import MAX_PID
+
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_PID):
+        raise argparse.ArgumentTypeError(f"{text!r} is no process id: a whole number from 1 to {MAX_PID}")
+    return int(text)
 
 
 def find_nested(parser: argparse.ArgumentParser, name: str) -> argparse.ArgumentParser | None:

@@ -6,15 +6,24 @@ import argparse
 import time
 
 from corral.cli.output import print_json, print_lines
-from corral.cli.parsers import Commands, add_command
+from corral.cli.parsers import Commands, add_command, parse_pid
 from corral.cli.screen import use_colour
 from corral.cli.show import render
 from corral.engine.report import ProcessDocument, report_session
 from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
 from corral.errors import NotFound
+from corral.model.process import ProcessState
 from corral.model.session import Survey
 from corral.model.verdict import State
+from corral.system.probe import probe
+
+_EPILOG = """\
+examples:
+  corral pid 4711
+  corral pid 4711 --json
+
+exit codes: 0 ok · 2 usage · 4 it serves no session"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -23,9 +32,9 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         "pid",
         summary="which session a process serves",
         description="Tell which session a process serves, by a claim verified against that very process.",
-        epilog="example:\n  corral pid 4711\n  corral pid 4711 --json",
+        epilog=_EPILOG,
     )
-    parser.add_argument("pid", metavar="PID", type=int, help="a process id")
+    parser.add_argument("pid", metavar="PID", type=parse_pid, help="a process id")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
     return parser
 
@@ -50,4 +59,6 @@ def _nothing(pid: int, survey: Survey) -> NotFound:
     for process in survey.unattributed:
         if process.pid == pid:
             return NotFound(f"pid {pid} is {process.provider}, and reports to nobody", hint=process.advice)
+    if probe(pid, None).state is ProcessState.GONE:
+        return NotFound(f"there is no process {pid}", hint="corral ps lists the processes that serve a session")
     return NotFound(f"no verified claim names pid {pid}", hint="corral ps lists the processes that serve a session")

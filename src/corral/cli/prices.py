@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import table, terminal_width, tilde
+from corral.engine.settings import read_settings
 from corral.errors import CorralError
 from corral.model.prices import ModelRates, Rates
-from corral.system.config import Config, read_config
+from corral.system.config import Config
 from corral.system.price_table import ReadTable, read_price_table, refreshed_path, write_price_table
 from corral.system.text import one_line
 from corral.verdicts.pricing import Prices, describe_source
@@ -48,7 +49,7 @@ def run(args: argparse.Namespace) -> int:
     if args.models == ["refresh"]:
         return _refresh()
     at: float = datetime.now(UTC).timestamp() if args.at is None else args.at
-    config = read_config()
+    config = read_settings()
     if config.problem:
         raise CorralError(f"{config.path}: {config.problem}", hint="its prices can't be used until it is mended")
     read = read_price_table()
@@ -177,14 +178,15 @@ def _describe(rates: ModelRates) -> dict[str, object]:
 def _figures(tier: Rates) -> dict[str, str]:
     """Exact, in dollars per million tokens."""
     return {
-        "input": _dollars(tier.input),
-        "cache_read": _dollars(tier.cache_read),
-        "cache_write": _dollars(tier.cache_write),
-        "cache_write_1h": _dollars(tier.cache_write_1h),
-        "output": _dollars(tier.output),
+        "input": say_dollars(tier.input),
+        "cache_read": say_dollars(tier.cache_read),
+        "cache_write": say_dollars(tier.cache_write),
+        "cache_write_1h": say_dollars(tier.cache_write_1h),
+        "output": say_dollars(tier.output),
     }
 
 
-def _dollars(picos_per_token: int) -> str:
+def say_dollars(picos_per_token: int) -> str:
+    """Exact, per million tokens."""
     whole, rest = divmod(picos_per_token, 10**6)
     return f"{whole}.{rest:06d}".rstrip("0").rstrip(".")

@@ -9,7 +9,7 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import age, cells, fit, paint, table, terminal_width, tilde, use_colour
 from corral.cli.words import say_state
-from corral.engine.catalogue import all_providers, find_provider
+from corral.engine.catalogue import find_provider
 from corral.engine.report import report_survey
 from corral.engine.selection import NOTEWORTHY, Selection
 from corral.engine.survey import take_survey
@@ -24,7 +24,8 @@ examples:
   corral ps --state orphaned -q  ids only, for scripts
 
 signs: ◆ waits for you  ◐ busy  ● ready  ◌ starting  ○ idle  ✖ lost in a turn  ? unknown  ⇄ elsewhere  · empty
-"""
+
+exit codes: 0 ok, also when there are none or a step failed (! lines, `degraded`) · 2 usage"""
 
 _NEED = {
     State.LIVE: 1,
@@ -101,7 +102,11 @@ def render(
     for problem in survey.degraded:
         lines.append(paint(f"! {problem.provider}: {problem.step}: {problem.reason}", "amber", colour))
     if not any(survey.counts.values()) and not survey.no_session_yet:
-        lines += _nothing_found(survey) if under is None else [f"no sessions in {tilde(under)} or below"]
+        if under is not None:
+            return [*lines, f"no sessions in {tilde(under)} or below"]
+        from corral.cli.newcomer import say_nothing_found
+
+        lines += say_nothing_found(survey)
     else:
         lines.append(_counts_line(survey))
     return lines
@@ -183,21 +188,6 @@ def _counts_line(survey: Survey) -> str:
     listed = {session.state for session in survey.sessions}
     hint = " (--all)" if hidden and not listed & {State.IDLE, State.EMPTY} else ""
     return " · ".join(shown) + hint if shown else "no sessions on disk yet"
-
-
-def _nothing_found(survey: Survey) -> list[str]:
-    looked = ", ".join(provider.capabilities.title for provider in all_providers())
-    homes = ", ".join(tilde(home.path) for home in survey.homes)
-    return [
-        "No agent sessions on this machine.",
-        f"  looked for: {looked}",
-        f"  in:         {homes or 'their homes: none of them exists yet'}",
-        "Try:",
-        "  corral doctor                       what is installed, where it would be looked for",
-        "  corral hooks install kimi-cli       so that a running agent tells which session it serves",
-        "  .venv/bin/python examples/reference_agent.py --home /tmp/try-corral   an agent to try it with,",
-        "  KIMI_SHARE_DIR=/tmp/try-corral corral ps   and, in another terminal, what corral says of it",
-    ]
 
 
 def short_ids(ids: list[str]) -> dict[str, str]:

@@ -20,7 +20,9 @@ examples:
 
 The session is named by the id its provider gave it; nothing is guessed from directory, time or title. A session
 that a living process serves is never opened a second time.
-"""
+
+exit codes: 1 refused · 2 usage · 3 ambiguous · 4 not found; once it has become the agent, the agent's own; with
+--print or --json 0 if it would be resumed"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:

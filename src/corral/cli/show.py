@@ -6,7 +6,7 @@ import argparse
 import time
 
 from corral.cli.output import print_json, print_lines
-from corral.cli.parsers import Commands, add_command
+from corral.cli.parsers import OF_ONE_SESSION, Commands, add_command
 from corral.cli.screen import paint, tilde, use_colour
 from corral.cli.words import say_state
 from corral.engine.naming import find_session, full_name
@@ -22,7 +22,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         "show",
         summary="one session in full",
         description="Show one session: its state and why, its process, directory and times, and the way back in.",
-        epilog="example:\n  corral show 5d3909df\n  corral show kimi-cli:my-own-name --json",
+        epilog=f"examples:\n  corral show 5d3909df\n  corral show kimi-cli:my-own-name --json\n\n{OF_ONE_SESSION}",
     )
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
     parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")

@@ -7,7 +7,7 @@ import os
 
 from corral import sidecar
 from corral.cli.output import print_json, print_lines
-from corral.cli.parsers import Commands, add_command
+from corral.cli.parsers import Commands, add_command, parse_pid
 from corral.errors import CorralError, NotFound
 from corral.sidecar import Refusal, Verdict
 from corral.sidecar.record import fields_of
@@ -37,19 +37,39 @@ pass the PID of the agent itself.
 
 example:
   corral sidecar write ~/.mycli/sessions/42 --session-id 42 --work-dir "$PWD" \\
-      --cli mycli --version 1.2 --pid 4711"""
+      --cli mycli --version 1.2 --pid 4711
+
+exit codes: 0 written · 1 refused or failed · 2 usage · 4 there is no DIR"""
 
 _READ = """\
 Print the record in a runtime.json after checking it strictly. Anything wrong is refused by name and leaves
 the file as it is. It does not say whether the process is alive: that is `corral sidecar check`."""
 
+_READ_EPILOG = """\
+example:
+  corral sidecar read ~/.mycli/sessions/42/runtime.json --json
+
+exit codes: 0 ok · 1 refused · 2 usage · 4 there is no such file"""
+
 _CHECK = """\
 Say whether the process that a runtime.json names is alive: live, stale (proven dead), remote-host or unknown,
-with the rule that decided it. The exit code is 0 for live and 1 for everything else."""
+with the rule that decided it."""
+
+_CHECK_EPILOG = """\
+example:
+  corral sidecar check ~/.mycli/sessions/42/runtime.json
+
+exit codes: 0 live · 1 anything else, or no valid record · 2 usage · 4 there is no such file"""
 
 _CLEAR = """\
 Remove a runtime.json that names the process PID. A file that names any other process stays, with exit code 1.
 A process that has ended may be named too: then its own file goes, once its death is proven."""
+
+_CLEAR_EPILOG = """\
+example:
+  corral sidecar clear ~/.mycli/sessions/42/runtime.json --pid 4711
+
+exit codes: 0 cleared, or there was no file · 1 refused or failed · 2 usage"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -62,7 +82,13 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     )
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
 
-    write = _add_action(actions, "write", "say that a process serves a session", _WRITE, _WRITE_EPILOG)
+    write = add_command(
+        actions,
+        "write",
+        summary="say that a process serves a session",
+        description=_WRITE,
+        epilog=_WRITE_EPILOG,
+    )
     write.add_argument("dir", metavar="DIR", help="the session's directory; it must exist")
     write.add_argument("--session-id", required=True, metavar="ID", help="the session's own id")
     write.add_argument("--work-dir", required=True, metavar="PATH", help="where the session works")
@@ -71,23 +97,29 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     write.add_argument("--provider", metavar="NAME", help="the program as corral calls it, such as kimi-cli")
     write.add_argument(
         "--pid",
-        type=_pid,
+        type=parse_pid,
         metavar="PID",
         help="the process that serves (default: the parent of this command)",
     )
     write.add_argument("--json", action="store_true", help="print the record that was written")
 
-    read = _add_action(actions, "read", "print a record, strictly checked", _READ)
+    read = add_command(
+        actions, "read", summary="print a record, strictly checked", description=_READ, epilog=_READ_EPILOG
+    )
     read.add_argument("path", metavar="PATH", help="a runtime.json")
     read.add_argument("--json", action="store_true", help="print JSON")
 
-    check = _add_action(actions, "check", "is the process that it names alive?", _CHECK)
+    check = add_command(
+        actions, "check", summary="is the process that it names alive?", description=_CHECK, epilog=_CHECK_EPILOG
+    )
     check.add_argument("path", metavar="PATH", help="a runtime.json")
     check.add_argument("--json", action="store_true", help="print JSON")
 
-    clear = _add_action(actions, "clear", "remove the file of a process", _CLEAR)
+    clear = add_command(
+        actions, "clear", summary="remove the file of a process", description=_CLEAR, epilog=_CLEAR_EPILOG
+    )
     clear.add_argument("path", metavar="PATH", help="a runtime.json, or the directory it lies in")
-    clear.add_argument("--pid", type=_pid, required=True, metavar="PID", help="the process that it must name")
+    clear.add_argument("--pid", type=parse_pid, required=True, metavar="PID", help="the process that it must name")
     return parser
 
 
@@ -101,28 +133,6 @@ def run(args: argparse.Namespace) -> int:
             return _run_check(args)
         case _:
             return _run_clear(args)
-
-
-def _add_action(
-    actions: Commands,
-    name: str,
-    summary: str,
-    description: str,
-    epilog: str | None = None,
-) -> argparse.ArgumentParser:
-    return actions.add_parser(
-        name,
-        help=summary,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
-def _pid(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 1 <= int(text) <= 4194304):
-        raise argparse.ArgumentTypeError(f"{text!r} is no process id")
-    return int(text)
 
 
 def _run_write(args: argparse.Namespace) -> int:

@@ -21,8 +21,8 @@ examples:
   corral sql --schema                  views and columns
 
 One SELECT in SQLite's language; nothing can be changed by it. docs/sql.md describes the views.
-Exit code 1: the ledger can't be read, or the time is up; 2: the query can't be run.
-"""
+
+exit codes: 0 ok · 1 the ledger can't be read, or the time is up · 2 usage, also a query that can't be run"""
 _MOST_ROWS = 1_000_000
 _MOST_IN_TABLE = 1000
 

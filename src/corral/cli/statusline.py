@@ -20,8 +20,9 @@ examples:
 
 ◆ waits for you, ● other live sessions, ✖ lost in a turn. ~ the model or rate is assumed, + some requests have no
 price, ≥ not all logs could be read in time (corral usage reads them all). What can't be known is a word with a
-question mark; the exit code is 0 all the same. Standard input is not read.
-"""
+question mark. Standard input is not read.
+
+exit codes: 0 ok, also when something can't be known · 2 usage"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -53,7 +54,9 @@ def render(glance: Glance, *, colour: bool) -> str:
         parts.append("usage?")
     else:
         parts += _say_today(glance.today, colour)
-    return " · ".join(part for part in parts if part)
+    if glance.config_problem:
+        parts.append("config?")
+    return " · ".join(parts)
 
 
 def _say_sessions(glance: Glance, colour: bool) -> str:

@@ -14,6 +14,7 @@ from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
 from corral.cli.usage_table import print_csv, render
 from corral.engine.account import update_ledger
+from corral.engine.catalogue import find_provider
 from corral.engine.ledger_access import open_ledger
 from corral.engine.usage_report import KEYS, UsageQuery, report_usage
 from corral.errors import CorralError
@@ -31,8 +32,10 @@ examples:
 
 Each request that a provider recorded is counted once, however often forks, undos and resumes copied it, on the
 session that first recorded it. Times are local unless --tz names a zone. SINCE and UNTIL are dates (2026-11-15), days
-(7d) or hours (12h) ago. Exit code 1: nothing can be read, or more than the budget was spent.
-"""
+(7d) or hours (12h) ago.
+
+exit codes: 0 ok, also when nothing was used · 1 the ledger can't be used, or more than the budget was spent · 2 usage
+            with --explain also 3 ambiguous · 4 not found"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -73,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         since=parse_time(args.since, zone, now),
         until=parse_time(args.until, zone, now),
         zone=zone,
-        provider=args.provider,
+        provider=find_provider(args.provider).name if args.provider else None,
         model=args.model,
         project=os.path.abspath(os.path.expanduser(args.project)) if args.project else None,
         session=args.session,

@@ -29,7 +29,7 @@ def render(
 ) -> list[str]:
     """A table, the total, and what is not in it. `drawn`: with bars, and with a trend how the last days ran."""
     if not report.rows:
-        return ["no usage is recorded for that", *_budget_lines(report.budget, colour)]
+        return ["no usage is recorded, or none that was asked for", *_budget_lines(report.budget, colour)]
     if by == ("tool",):
         rows = [("TOOL", "CALLS"), *((row.key["tool"] or "", f"{row.calls:,}") for row in report.rows)]
         return table(rows, (0,), width)
@@ -144,10 +144,12 @@ def _say_key(name: str, value: str | None) -> str:
 
 def _remarks(report: UsageReport) -> list[str]:
     remarks: list[str] = []
-    if report.total.cost.assumed_events:
-        remarks.append(f"~ {report.total.cost.assumed_events:,} requests are priced by a model or rate that is assumed")
-    if report.total.cost.unpriced_events:
-        remarks.append(f"+ {report.total.cost.unpriced_events:,} requests have no known price and are not in the sum")
+    if assumed := report.total.cost.assumed_events:
+        are = "request is" if assumed == 1 else "requests are"
+        remarks.append(f"~ {assumed:,} {are} priced by a model or rate that is assumed")
+    if unpriced := report.total.cost.unpriced_events:
+        have = "request has no known price and is" if unpriced == 1 else "requests have no known price and are"
+        remarks.append(f"+ {unpriced:,} {have} not in the sum")
     traced = [f"{row.events:,} × {row.kind} ({row.provider})" for row in report.unrecorded if row.events]
     if traced:
         remarks.append("not recorded by the CLI, tokens unknown: " + ", ".join(traced))

@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from corral.engine.catalogue import all_providers
 from corral.engine.gather import environment
+from corral.engine.settings import read_settings
 from corral.engine.told_sessions import ToldSessions
 from corral.engine.usage_homes import list_usage_homes
 from corral.model.key import Home
@@ -20,7 +21,6 @@ from corral.sidecar.files import Unreadable, open_regular
 from corral.store.cache import Cache
 from corral.store.ledger import Ledger, Reading, SourceState
 from corral.system import places
-from corral.system.config import read_config
 
 _HEAD_BYTES = 1024
 _TAIL_BYTES = 1024
@@ -46,7 +46,7 @@ def update_ledger(
     if ledger.read_only:
         return False
     deadline = None if seconds is None else time.monotonic() + seconds
-    env = environment(read_config(), Cache(places.cache_dir()))
+    env = environment(read_settings(), Cache(places.cache_dir()))
     told = ToldSessions(places.state_dir())
     known = ledger.source_states()
     pending: list[tuple[Provider, UsageSource, int]] = []

@@ -9,6 +9,7 @@ from msgspec import Struct
 from corral.engine.catalogue import all_providers
 from corral.engine.gather import environment
 from corral.engine.selection import Selection
+from corral.engine.settings import read_settings
 from corral.engine.survey import take_survey
 from corral.hooks.installed import read_installation
 from corral.model.record import Skipped
@@ -17,7 +18,6 @@ from corral.model.session import AgentProcess, Degraded
 from corral.providers import Capabilities
 from corral.store.cache import Cache
 from corral.system import places
-from corral.system.config import read_config
 
 SCHEMA = 1
 
@@ -68,7 +68,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
 def examine() -> Diagnosis:
     """Look at everything. A program whose files do not tell its version is asked for it."""
-    env = environment(read_config(), Cache(places.cache_dir()), probing=True)
+    env = environment(read_settings(), Cache(places.cache_dir()), probing=True)
     survey = take_survey(Selection(), probing=True)
     per_home: dict[tuple[str, str], int] = {}
     for session in survey.sessions:

@@ -18,6 +18,7 @@ from corral.model.session import Degraded
 from corral.providers import Environment, Provider
 from corral.store.cache import Cache
 from corral.system.config import Config
+from corral.system.filesystem import is_on_network
 from corral.system.inner_pids import read_inner_pids
 from corral.system.processes import ProcessTable
 from corral.system.runtime_claims import read_runtime_claim
@@ -125,7 +126,7 @@ def _tell_unread(unread: Sequence[Skipped]) -> list[Degraded]:
 class _Reader:
     """Reads homes one after another, and keeps what could not be read."""
 
-    def __init__(self, cache: Cache, is_gone: Callable[[SidecarHint], bool]) -> None:
+    def __init__(self, cache: Cache, is_gone: Callable[[SidecarHint, bool], bool]) -> None:
         self._cache = cache
         self._is_gone = is_gone
         self.skipped: list[Skipped] = []
@@ -141,13 +142,14 @@ class _Reader:
 
     def _read(self, provider: Provider, home: Home) -> HomeFacts:
         known = self._cache.known(provider.name, home.path)
+        on_network = is_on_network(home.path)
         records: list[SessionRecord] = []
         resting: list[Resting] = []
         sidecars: list[SessionRecord] = []
         for entry in provider.list_sessions(home, known):
             if isinstance(entry, SessionRecord):
                 records.append(entry)
-                if entry.sidecar is not None and not self._is_gone(entry.sidecar):
+                if entry.sidecar is not None and not self._is_gone(entry.sidecar, on_network):
                     sidecars.append(entry)
                 continue
             if isinstance(entry, Resting):
@@ -176,19 +178,19 @@ class _Reader:
         )
 
 
-def _gone_test(table: ProcessTable, host: HostFacts, *, thorough: bool) -> Callable[[SidecarHint], bool]:
+def _gone_test(table: ProcessTable, host: HostFacts, *, thorough: bool) -> Callable[[SidecarHint, bool], bool]:
     """Which remembered runtime.json need not be looked at: those whose process is plainly gone."""
     if thorough:
-        return lambda hint: False
+        return lambda hint, on_network: False
     pids: set[int] = set()
 
-    def is_gone(hint: SidecarHint) -> bool:
+    def is_gone(hint: SidecarHint, on_network: bool) -> bool:
         if hint.pid is None:
             return False
         if not pids:
             pids.update(process.pid for process in table)
             pids.update(read_inner_pids(None).numbers())
-        return is_plainly_gone(hint.pid, hint.hostname, host, pids)
+        return is_plainly_gone(hint.pid, hint.hostname, host, pids, on_network_fs=on_network)
 
     return is_gone
 

@@ -14,11 +14,11 @@ from msgspec import Struct
 from corral.engine.account import update_ledger
 from corral.engine.ledger_access import open_ledger
 from corral.engine.selection import NOTEWORTHY, Selection
+from corral.engine.settings import read_settings
 from corral.engine.survey import take_survey
 from corral.engine.usage_report import CostReport, UsageQuery, report_usage
 from corral.model.verdict import Activity, State
 from corral.store.ledger import Ledger
-from corral.system.config import read_config
 from corral.system.local_zone import LocalZone
 
 SCHEMA = 1
@@ -68,6 +68,8 @@ class Glance(Struct, frozen=True, kw_only=True):
     generated_at: float
     sessions: SessionCounts | None
     today: TodayUse | None
+    config_problem: str | None
+    """Why corral's own configuration is not in force."""
     problems: tuple[str, ...]
 
 
@@ -80,6 +82,7 @@ def take_glance() -> Glance:
         generated_at=now,
         sessions=_attempt("sessions", _count_sessions, problems),
         today=_attempt("usage", lambda: _sum_today(now), problems),
+        config_problem=read_settings().problem,
         problems=tuple(problems),
     )
 
@@ -112,7 +115,7 @@ def _sum_today(now: float) -> TodayUse:
         total = report_usage(ledger, UsageQuery(by=("provider",), since=_begin("day", now, zone), zone=zone)).total
         budgets = [
             _use_budget(ledger, per, amount, _begin(per, now, zone), zone)
-            for per, amount in read_config().budgets.items()
+            for per, amount in read_settings().budgets.items()
         ]
     return TodayUse(
         requests=total.events,

@@ -6,11 +6,11 @@ import os
 from collections.abc import Sequence
 
 from corral.engine.catalogue import all_providers
+from corral.engine.settings import read_settings
 from corral.hooks.install import Setting
 from corral.hooks.targets import list_versions
 from corral.providers import Environment
 from corral.system import places
-from corral.system.config import read_config
 
 
 def hook_providers() -> tuple[str, ...]:
@@ -24,7 +24,7 @@ def list_settings(provider_name: str | None, chosen: Sequence[str] = (), *, exis
     With `existing`, only those that are there; of a provider that was named, the first is kept in any case, so
     that the person learns what is missing.
     """
-    config = read_config()
+    config = read_settings()
     env = Environment(
         home_dir=os.path.expanduser("~"),
         variables=os.environ,

@@ -11,13 +11,13 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
+from corral.engine.settings import read_settings
 from corral.errors import CorralError
 from corral.model.prices import PICOS
 from corral.model.usage import TokenUsage
 from corral.store.sql_guard import GuardedLedger, TimeUp
 from corral.store.sql_views import list_views
 from corral.system import places
-from corral.system.config import read_config
 from corral.system.price_table import read_price_table
 from corral.verdicts.pricing import Prices, count_picos
 
@@ -107,7 +107,7 @@ def _cost_function() -> Callable[..., float | None]:
 
     def cost_usd(model: str | None, at: float, *tokens: int) -> float | None:
         if not known:
-            known.append(Prices(read_price_table().table, read_config().prices))
+            known.append(Prices(read_price_table().table, read_settings().prices))
         rates = known[0].resolve(model, at)
         return None if rates is None else count_picos(rates, TokenUsage(*tokens)) / PICOS
 

@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from corral.engine.answer import Answerer
 from corral.engine.gather import Facts, HomeFacts, environment, gather
 from corral.engine.selection import Selection
+from corral.engine.settings import read_settings
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
 from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity, Recognised
@@ -23,7 +24,6 @@ from corral.store.cache import Cache
 from corral.store.known import BrokenShelf
 from corral.store.launches import Launch, Launches
 from corral.system import places
-from corral.system.config import read_config
 from corral.system.host import read_host_facts
 from corral.system.probe import probe_claim
 from corral.system.processes import ProcessTable
@@ -70,7 +70,7 @@ def take_survey(
 def _take_survey(
     cache: Cache, selection: Selection, providers: Iterable[Provider] | None, *, anyway: bool, probing: bool
 ) -> Survey:
-    config = read_config()
+    config = read_settings()
     env = environment(config, cache, probing=probing)
     table = ProcessTable()
     host = read_host_facts()

@@ -14,12 +14,12 @@ from decimal import Decimal
 from msgspec import Struct
 from msgspec.structs import astuple
 
+from corral.engine.settings import read_settings
 from corral.engine.usage_session import NamedSession, find_named
 from corral.model.prices import PICOS, ModelRates
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
 from corral.store.ledger import Ledger
 from corral.store.ledger_lookup import KnownEvent, count_deeds, count_unrecorded, events_of, find_events
-from corral.system.config import read_config
 from corral.system.price_table import read_price_table
 from corral.verdicts.copies import CopyRule, decide_repeat, decide_rule
 from corral.verdicts.pricing import Prices, count_picos
@@ -264,7 +264,7 @@ def _kind(session: NamedSession, source: UsageSource) -> str:
 
 def _price(events: Iterable[KnownEvent]) -> Iterator[ModelReport]:
     """What the session's requests cost, by model, how it is known, and price."""
-    config = read_config()
+    config = read_settings()
     prices = Prices(read_price_table().table, config.prices)
     rate = config.currency.rate if config.currency else Decimal(1)
     currency = config.currency.code if config.currency else "USD"

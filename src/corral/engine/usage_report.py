@@ -11,11 +11,11 @@ from msgspec import Struct
 
 from corral.engine.budget import BudgetReport
 from corral.engine.catalogue import all_providers
+from corral.engine.settings import read_settings
 from corral.engine.usage_labels import Labels
 from corral.model.prices import PICOS
 from corral.model.usage import ModelSource, TokenUsage
 from corral.store.ledger import Ledger
-from corral.system.config import read_config
 from corral.system.price_table import read_price_table
 from corral.verdicts.pricing import Prices, count_picos
 
@@ -138,7 +138,7 @@ class _Sum:
 
 def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
     """Group what is stored. Nothing is read from a provider here."""
-    config = read_config()
+    config = read_settings()
     prices = Prices(read_price_table().table, config.prices)
     rate = config.currency.rate if config.currency else Decimal(1)
     code = config.currency.code if config.currency else "USD"

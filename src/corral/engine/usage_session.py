@@ -10,6 +10,7 @@ from msgspec import Struct
 from corral.engine.catalogue import all_providers
 from corral.engine.gather import environment
 from corral.engine.naming import Name, parse_name
+from corral.engine.settings import read_settings
 from corral.engine.told_sessions import ToldSessions
 from corral.engine.usage_homes import list_usage_homes
 from corral.errors import Ambiguous, NotFound
@@ -20,7 +21,6 @@ from corral.store.cache import Cache
 from corral.store.ledger import Ledger
 from corral.store.ledger_lookup import list_sessions
 from corral.system import places
-from corral.system.config import read_config
 
 
 class NamedSession(Struct, frozen=True, kw_only=True):
@@ -81,7 +81,7 @@ def find_named(ledger: Ledger, name: str) -> NamedSession:
 
 def _list_sources(ledger: Ledger, provider: Provider, wanted: Name) -> Iterator[UsageSource]:
     if wanted.provider in (None, provider.name):
-        env = environment(read_config(), Cache(places.cache_dir()))
+        env = environment(read_settings(), Cache(places.cache_dir()))
         for home in list_usage_homes(provider, env, ledger, ToldSessions(places.state_dir())):
             yield from provider.list_usage_sources(home)
 

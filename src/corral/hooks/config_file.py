@@ -11,7 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.hooks.edit import EditRefused
+from corral.hooks.edit import ConfigUnreadable
 from corral.sidecar.files import FileBytes, open_regular, read_regular
 
 MAX_BYTES = 4 << 20
@@ -47,13 +47,13 @@ def digest_of(data: bytes) -> str:
 
 
 def read_snapshot(path: str) -> Snapshot:
-    """The file behind `path`. Raises EditRefused for what is neither a regular file nor absent."""
+    """The file behind `path`. Raises ConfigUnreadable for what is neither a regular file nor absent."""
     real = os.path.realpath(path)
     found = read_regular(real, MAX_BYTES)
     if not isinstance(found, FileBytes):
         if found.code == "io:ENOENT":
             return Snapshot(real, None)
-        raise EditRefused(f"can't be read: {found.reason}")
+        raise ConfigUnreadable(f"can't be read: {found.reason}")
     status = found.stat
     return Snapshot(
         real,

@@ -16,6 +16,16 @@ class EditRefused(Exception):
     """The configuration stays as it is; the message says what is wrong with it, and where."""
 
 
+class ConfigUnreadable(EditRefused):
+    """There is something in its place, and no text can be had from it."""
+
+
+def describe_fault(refusal: EditRefused) -> str:
+    """Why hooks can neither be seen nor installed: a sentence for the person, who alone can mend it."""
+    what = str(refusal) if isinstance(refusal, ConfigUnreadable) else f"does not parse: {refusal}"
+    return f"the configuration {what}; corral leaves it as it is until you have mended it"
+
+
 def decode_config(data: bytes) -> str:
     """The text of a configuration; refuses what its CLI would not read either."""
     if data.startswith(b"\xef\xbb\xbf"):

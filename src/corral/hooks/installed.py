@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from corral.hooks.command import find_missing_file
 from corral.hooks.config_file import read_snapshot
-from corral.hooks.edit import EditRefused, decode_config
+from corral.hooks.edit import EditRefused, decode_config, describe_fault
 from corral.hooks.targets import format_of
 from corral.model.hook_target import ConfigFormat
 from corral.sidecar.files import FileBytes, read_regular
@@ -97,7 +97,7 @@ def read_installation(state_dir: str, provider: str, home: str) -> Installation 
             if off := edit.find_switch_off(text):
                 problems.append(off)
     except EditRefused as refusal:
-        problems.append(f"the configuration does not parse: {refusal}")
+        problems.append(describe_fault(refusal))
     if missing := find_missing_file(record.command):
         problems.append(f"{missing} is missing")
     return Installation(

@@ -10,7 +10,7 @@ from msgspec import Struct
 from corral.hooks import bundle
 from corral.hooks.command import find_missing_file, hook_command, program_path
 from corral.hooks.config_file import read_snapshot
-from corral.hooks.edit import EditRefused, decode_config
+from corral.hooks.edit import EditRefused, decode_config, describe_fault
 from corral.hooks.install import Setting
 from corral.hooks.installed import read_installation
 from corral.hooks.targets import format_of
@@ -30,6 +30,7 @@ class Status(Struct, frozen=True, kw_only=True):
     events: tuple[str, ...]
     problems: tuple[str, ...]
     remedy: str | None = None
+    """A command that helps; None when nothing is wrong, or only the person can mend it."""
 
 
 def read_status(setting: Setting) -> Status:
@@ -38,6 +39,7 @@ def read_status(setting: Setting) -> Status:
     problems = list(installation.problems) if installation else []
     events: tuple[str, ...] = ()
     commands: set[str] = set()
+    is_usable = True
     try:
         snapshot = read_snapshot(setting.config_path)
         if snapshot.data is not None:
@@ -45,8 +47,9 @@ def read_status(setting: Setting) -> Status:
             events = tuple(entry.event for entry in entries)
             commands = {entry.command for entry in entries}
     except EditRefused as refusal:
+        is_usable = False
         if not installation:
-            problems.append(f"the configuration does not parse: {refusal}")
+            problems.append(describe_fault(refusal))
     wanted = hook_command(setting.provider, setting.data_dir, setting.state_dir)
     if commands:
         problems += _find_drift(setting, commands, wanted, known=installation is not None)
@@ -60,7 +63,7 @@ def read_status(setting: Setting) -> Status:
         installed_at=installation.installed_at if installation else None,
         events=events,
         problems=tuple(dict.fromkeys(problems)),
-        remedy=_remedy(setting) if problems else None,
+        remedy=_remedy(setting) if problems and is_usable else None,
     )
 
 

@@ -30,7 +30,7 @@ class SidecarHint(Struct, frozen=True, gc=False):
 
     path: str
     pid: int | None
-    """None when it could not be read as a record."""
+    """None when it could not be read as a record, or must be looked at each time."""
     hostname: str | None
 
 

@@ -47,14 +47,14 @@ def open_regular(path: str, dir_fd: int | None = None) -> int | Unreadable:
     except OSError as error:
         if error.errno in _NOT_REGULAR:
             return Unreadable("not a regular file", "not-a-regular-file")
-        return Unreadable(errno_code(error), errno_code(error))
+        return Unreadable(error.strerror or errno_code(error), errno_code(error))
     except ValueError:
         return Unreadable("invalid path", "invalid:path")
     try:
         is_regular = stat.S_ISREG(os.fstat(fd).st_mode)
     except OSError as error:
         close_quietly(fd)
-        return Unreadable(errno_code(error), errno_code(error))
+        return Unreadable(error.strerror or errno_code(error), errno_code(error))
     if not is_regular:
         close_quietly(fd)
         return Unreadable("not a regular file", "not-a-regular-file")
@@ -74,7 +74,7 @@ def read_regular(path: str, limit: int, dir_fd: int | None = None) -> FileBytes 
             parts.append(part)
             left -= len(part)
     except OSError as error:
-        return Unreadable(errno_code(error), errno_code(error))
+        return Unreadable(error.strerror or errno_code(error), errno_code(error))
     finally:
         close_quietly(fd)
     if left <= 0:

@@ -6,7 +6,6 @@ files that a CLI is known to destroy, and the locks that keep two starts apart.
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 from contextlib import suppress
@@ -19,6 +18,7 @@ from corral.model.process import ProcessIdentity
 from corral.sidecar.atomic import Directory, replace
 from corral.sidecar.files import Unreadable, read_regular
 from corral.sidecar.processes import own_identity
+from corral.store.locks import sweep_locks, take_lock
 
 _LIMIT = 64 << 10
 _COPIES_KEPT = 3
@@ -65,6 +65,7 @@ class Launches:
     def __init__(self, state_dir: str) -> None:
         self._state_dir = state_dir
         self._directory = os.path.join(state_dir, "launches")
+        self._locks = os.path.join(state_dir, "locks")
 
     def write(self, launch: Launch) -> None:
         """Raises OSError when it can't be made durable: then nothing must be started."""
@@ -95,7 +96,8 @@ class Launches:
         return found
 
     def sweep(self, now: float) -> None:
-        """Forget what is a month old and without a problem to tell."""
+        """Forget what is a month old and without a problem to tell, and locks that nobody has wanted since."""
+        sweep_locks(self._locks, now - _FORGET_AFTER_SECONDS)
         for launch in self.read_all():
             if launch.problem is None and launch.launched_at < now - _FORGET_AFTER_SECONDS:
                 with suppress(OSError):
@@ -125,35 +127,14 @@ class Launches:
                 os.unlink(os.path.join(directory, old))
         return KeptCopy(original=path, copy=copy, size_bytes=size, sha256=hasher.hexdigest())
 
-    def lock(self, name: str, *, wait_seconds: float = 0.0) -> int | None:
-        """A descriptor that holds the named lock until it is closed everywhere, or None when another has it."""
-        import fcntl
-
-        directory = os.path.join(self._state_dir, "locks")
-        os.makedirs(directory, mode=0o700, exist_ok=True)
-        fd = os.open(os.path.join(directory, name), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        deadline = time.monotonic() + wait_seconds
-        while True:
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                return fd
-            except OSError as error:
-                if error.errno not in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
-                    os.close(fd)
-                    raise
-            if time.monotonic() >= deadline:
-                os.close(fd)
-                return None
-            time.sleep(0.05)
-
     def lock_session(self, key: SessionKey) -> int | None:
         """One start per session at a time."""
-        return self.lock(f"session-{_digest(key)}")
+        return take_lock(self._locks, f"session-{_digest(key)}")
 
     def lock_home(self, key: SessionKey, wait_seconds: float) -> int | None:
         """One start per home at a time, for a CLI whose own registry is not safe."""
         name = _hash(f"{key.provider}\0{os.path.realpath(key.home)}")
-        return self.lock(f"home-{name}", wait_seconds=wait_seconds)
+        return take_lock(self._locks, f"home-{name}", wait_seconds=wait_seconds)
 
     def _path(self, identity: ProcessIdentity) -> str:
         return os.path.join(self._directory, f"{identity.pid}-{identity.start_ticks}.json")

@@ -35,10 +35,18 @@ def parse_config(path: str, data: bytes) -> Config:
     return Config(
         path=path,
         exists=True,
-        homes={name: tuple(map(os.path.expanduser, paths)) for name, paths in found.homes.items()},
-        programs={name: os.path.expanduser(program) for name, program in found.programs.items()},
+        homes={name: tuple(_path(f"homes.{name}", one) for one in paths) for name, paths in found.homes.items()},
+        programs={name: _path(f"programs.{name}", program) for name, program in found.programs.items()},
         prices=to_own_prices(found.prices),
         currency=to_currency(found.currency),
         plans={name: to_decimal(price) for name, price in found.plans.items()},
         budgets={period: to_decimal(amount) for period, amount in found.budget.items()},
     )
+
+
+def _path(setting: str, text: str) -> str:
+    """The same wherever corral is called."""
+    path = os.path.expanduser(text)
+    if not os.path.isabs(path):
+        raise ValueError(f"{setting}: {text!r} must be an absolute path, or begin with ~/")
+    return path

@@ -12,22 +12,33 @@ import sys
 
 def state_dir() -> str:
     """What must outlive a restart: journals, installation records, backups. Writers create it, mode 0700."""
-    return os.environ.get("CORRAL_STATE_DIR") or _place("XDG_STATE_HOME", ".local/state", "state")
+    return _moved("CORRAL_STATE_DIR") or _place("XDG_STATE_HOME", ".local/state", "state")
 
 
 def data_dir() -> str:
     """What corral places for others to run: the hook program. Writers create it, mode 0700."""
-    return os.environ.get("CORRAL_DATA_DIR") or _place("XDG_DATA_HOME", ".local/share", "data")
+    return _moved("CORRAL_DATA_DIR") or _place("XDG_DATA_HOME", ".local/share", "data")
 
 
 def cache_dir() -> str:
     """What may be deleted at any time. Writers create it, mode 0700."""
-    return os.environ.get("CORRAL_CACHE_DIR") or _place("XDG_CACHE_HOME", ".cache", "cache")
+    return _moved("CORRAL_CACHE_DIR") or _place("XDG_CACHE_HOME", ".cache", "cache")
 
 
 def config_dir() -> str:
     """What the person writes; corral only reads it."""
-    return os.environ.get("CORRAL_CONFIG_DIR") or _place("XDG_CONFIG_HOME", ".config", "config")
+    return _moved("CORRAL_CONFIG_DIR") or _place("XDG_CONFIG_HOME", ".config", "config")
+
+
+def _moved(variable: str) -> str | None:
+    """Where the person wants it. A relative path would be another place in each directory: refused."""
+    path = os.environ.get(variable)
+    if path and not os.path.isabs(path):
+        from corral.errors import CorralError
+
+        hint = f"for example {variable}={os.path.abspath(os.path.expanduser(path))}"
+        raise CorralError(f"{variable} is {path!r}, which is not an absolute path", hint=hint, exit_code=2)
+    return path or None
 
 
 def _place(variable: str, below_home: str, kind: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from corral import sidecar
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
@@ -14,7 +16,7 @@ def read_hint(path: str) -> SidecarHint | None:
     file = sidecar.read_file(path)
     if isinstance(file.record, sidecar.Refusal):
         return None if file.record.code == "io:ENOENT" else SidecarHint(path, None, None)
-    return SidecarHint(path, file.record.pid, file.record.hostname)
+    return SidecarHint(path, None if _is_odd(file.record) else file.record.pid, file.record.hostname)
 
 
 def read_runtime_claim(path: str, key: SessionKey) -> Claim | BadClaim:
@@ -50,6 +52,12 @@ def claim_of(path: str, key: SessionKey, record: sidecar.RuntimeRecord, owner_ui
         work_dir=record.work_dir,
         version=record.version,
     )
+
+
+def _is_odd(record: sidecar.RuntimeRecord) -> bool:
+    """Ahead of the clock, or of a PID namespace without a start: a process that is gone proves nothing then."""
+    unstarted = record.pid_ns is not None and (record.start_ticks is None or not record.boot_id)
+    return unstarted or record.started_at > time.time()
 
 
 def _bad(path: str, key: SessionKey, reason: str) -> BadClaim:

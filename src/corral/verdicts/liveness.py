@@ -43,14 +43,16 @@ def decide_liveness(
     return _decide_by_time(case)
 
 
-def is_plainly_gone(pid: int, hostname: str | None, host: HostFacts, pids: Collection[int]) -> bool:
+def is_plainly_gone(
+    pid: int, hostname: str | None, host: HostFacts, pids: Collection[int], *, on_network_fs: bool
+) -> bool:
     """Whether a record of this host names a number that no process bears, here or in a container below.
 
-    What a full look would call `stale (gone)`; so a listing need not look at thousands of old records.
-    `pids` are all numbers in use, inner ones included.
+    What a full look would call `stale`; so a listing need not look at thousands of old records. `pids` are
+    all numbers in use that we can see, inner ones included: where /proc hides some, init is among them.
     """
     here = host.pid_ns_is_initial and compare_hosts(hostname, host.hostname) is HostMatch.SAME
-    return here and pid not in pids
+    return here and not (on_network_fs and is_generic(hostname)) and 1 in pids and pid not in pids
 
 
 class _Exact(NamedTuple):

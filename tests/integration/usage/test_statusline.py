@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -52,7 +53,8 @@ def test_one_line_says_what_today_used(world: World) -> None:
 
 def test_an_empty_home_has_a_line_too(world: World) -> None:
     done = world.run("statusline")
-    assert (done.returncode, done.stdout) == (0, "●0 · $0.00 today · 0 tok\n")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert re.fullmatch(r"[◆●✖]\d.* · \$0\.00 today · 0 tok\n", done.stdout)  # agents of this machine may run
 
 
 def test_it_does_not_wait_for_standard_input(world: World) -> None:
@@ -106,9 +108,12 @@ def test_a_configured_budget_is_shown(world: World) -> None:
     assert {budget["per"]: budget["over"] for budget in budgets} == {"day": True, "month": False}
 
 
-def test_a_budget_that_makes_no_sense_is_told_by_config(world: World) -> None:
+def test_a_faulty_configuration_is_a_word_in_the_line(world: World) -> None:
     config = world.root / ".config" / "corral"
     config.mkdir(parents=True)
     (config / "config.toml").write_text("[budget]\nfortnight = 5\n")
-    done = world.run("config")
-    assert done.returncode == 1
+    done = world.run("statusline")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith(" · config?\n")
+    assert "fortnight" in json.loads(world.run("statusline", "--json").stdout)["config_problem"]
+    assert world.run("config").returncode == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -13,18 +12,7 @@ from corral.prices.build import build_table
 from corral.system.config import read_config
 from corral.system.price_table import read_price_table, write_price_table
 
-
-@pytest.fixture(autouse=True)
-def own_directories(tmp_path, monkeypatch):
-    for name in ("CONFIG", "DATA", "STATE", "CACHE"):
-        monkeypatch.setenv(f"CORRAL_{name}_DIR", str(tmp_path / name.lower()))
-    (tmp_path / "config").mkdir()
-    return tmp_path
-
-
-@pytest.fixture
-def set_config(own_directories: Path):
-    return (own_directories / "config" / "config.toml").write_text
+pytestmark = pytest.mark.usefixtures("own_directories")
 
 
 def as_json(capsys, *words: str):

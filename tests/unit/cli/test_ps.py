@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from corral.cli.ps import render, short_ids
@@ -102,6 +104,10 @@ def test_nothing_found_says_what_was_looked_for():
     text = "\n".join(render(bare, [], fold_doubt=True, width=100, colour=False))
     assert "No agent sessions on this machine." in text
     assert "Kimi CLI" in text and "Qwen Code" in text and "corral doctor" in text
+    # Nothing is advised that would be refused: there is no home to install hooks in.
+    assert "hooks install" not in text
+    python, agent = next(line.split()[:2] for line in text.splitlines() if "reference_agent" in line)
+    assert os.access(os.path.expanduser(python), os.X_OK) and os.path.isfile(os.path.expanduser(agent))
 
 
 def test_states_are_all_said():

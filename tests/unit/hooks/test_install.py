@@ -183,6 +183,26 @@ def test_the_heartbeat_is_asked_for_only_where_it_is_known(versions, heartbeat):
     assert events_for(target_of("kimi-cli"), ["9.9.9"]) == ("SessionStart", "SessionEnd")
 
 
+@pytest.mark.parametrize("make_it", [os.mkfifo, os.mkdir, lambda path: os.symlink("/proc/self/mem", path)])
+def test_a_configuration_that_is_no_file_is_told_and_no_command_is_said_to_help(make, make_it):
+    setting = make("kimi-code", None)
+    make_it(setting.config_path)
+    status = read_status(setting)
+    assert status.problems and status.problems[0].startswith("the configuration can't be read: ")
+    assert "until you have mended it" in status.problems[0] and status.remedy is None
+    assert install(setting).outcome is Outcome.REFUSED
+
+
+def test_of_a_configuration_that_does_not_parse_no_command_is_said_to_help(make):
+    setting = make("kimi-code", b"a = 1\n")
+    install(setting)
+    Path(setting.config_path).write_text("broken =\n")
+    status = read_status(setting)
+    assert "does not parse" in status.problems[0] and status.remedy is None
+    Path(setting.config_path).write_text("a = 1\n")
+    assert read_status(setting).remedy == "corral hooks install kimi-code"
+
+
 def test_an_installation_says_since_when_and_whether_it_holds(make):
     setting = make("kimi-cli", b"a = 1\n")
     assert read_installation(setting.state_dir, "kimi-cli", setting.home) is None

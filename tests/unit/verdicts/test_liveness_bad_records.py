@@ -75,7 +75,8 @@ def test_41_a_background_tasks_file_of_the_same_name_is_refused() -> None:
 
 def test_42_an_unreadable_file_says_why(tmp_path: Path) -> None:
     found = read_regular(str(tmp_path / "missing"), MAX_BYTES)
-    assert isinstance(found, Unreadable) and "ENOENT" in found.reason
+    assert isinstance(found, Unreadable)
+    assert (found.code, found.reason) == ("io:ENOENT", "No such file or directory")
 
 
 def test_44_a_file_replaced_while_open_is_read_whole(tmp_path: Path) -> None:

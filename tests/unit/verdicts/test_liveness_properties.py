@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from corral.model.claim import Claim, ClaimKind
 from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity, ProcessState
 from corral.model.verdict import Liveness
-from corral.verdicts.liveness import CLOCK_TOLERANCE_S, decide_liveness, decide_superseded
+from corral.verdicts.liveness import (
+    CLOCK_TOLERANCE_S,
+    MAX_PID,
+    decide_liveness,
+    decide_superseded,
+    is_plainly_gone,
+)
+from tests.unit.verdicts import liveness_facts as facts
 
 # Few values, so that equal and nearly equal ones meet often.
 pids = st.sampled_from([1, 2, 17, 4711]) | st.integers()
@@ -165,6 +173,38 @@ def test_corroboration_never_makes_live_and_only_ever_saves_from_stale(
     if bare.liveness is not hinted.liveness:
         assert (bare.liveness, hinted.liveness) == (Liveness.STALE, Liveness.UNKNOWN)
         assert hinted.rule == "clock-step"
+
+
+@MANY
+@given(claims, hosts, st.sets(pids, max_size=3))
+def test_a_listing_leaves_out_only_what_a_full_look_calls_dead(claim: Claim, host: HostFacts, seen: set[int]) -> None:
+    network = claim.on_network_fs
+    if not is_plainly_gone(claim.pid, claim.hostname, host, {1, *seen}, on_network_fs=network):
+        return
+    # Of these no hint is kept (system/runtime_claims): the claim is looked at each time.
+    ahead = claim.written_at is not None and not claim.written_at <= host.now
+    unstarted = claim.pid_ns is not None and (claim.start_ticks is None or claim.boot_id is None or not host.boot_id)
+    invalid = type(claim.pid) is not int or not 1 <= claim.pid <= MAX_PID
+    if not (ahead or unstarted or invalid):
+        nobody = ProbeFacts(pid=claim.pid, state=ProcessState.GONE, pid_ns=claim.pid_ns)
+        assert decide_liveness(claim, nobody, host, None).liveness is Liveness.STALE
+
+
+@pytest.mark.parametrize(
+    ("pid", "hostname", "on_network_fs", "seen", "gone"),
+    [
+        (4711, "box", True, {1}, True),
+        (4711, "box", True, {1, 4711}, False),
+        (4711, "localhost", False, {1}, True),
+        (4711, "localhost", True, {1}, False),
+        (4711, None, True, {1}, False),
+        (4711, "box", False, {4712}, False),
+    ],
+    ids=["gone", "runs", "generic name", "namesake on a shared home", "no name on a shared home", "hidepid"],
+)
+def test_what_is_plainly_gone(pid: int, hostname: str | None, on_network_fs: bool, seen: set[int], gone: bool) -> None:
+    on = facts.host(hostname=hostname or "box")
+    assert is_plainly_gone(pid, hostname, on, seen, on_network_fs=on_network_fs) is gone
 
 
 @MANY

@@ -1,0 +1,31 @@
+"""The command line as a whole: what is told of words that mean nothing, and how help looks."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.cli.main import COMMANDS, main
+
+pytestmark = pytest.mark.usefixtures("own_directories")
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"), [("hoks", "did you mean hooks?"), ("/src", "corral --help lists the commands")]
+)
+def test_an_unknown_command_is_wrong_usage_with_the_nearest_one(word, hint, capsys):
+    assert main([word]) == 2
+    assert capsys.readouterr().err == f"corral: {word!r} is no command\n  {hint}\n"
+
+
+def test_an_unknown_provider_is_wrong_usage_everywhere(capsys):
+    for words in (["ps", "-p", "nobody"], ["usage", "-p", "nobody"], ["show", "nobody:1"]):
+        assert main(words) == 2, words
+        assert "no provider is called 'nobody'" in capsys.readouterr().err
+
+
+def test_help_lists_every_command_on_one_line(capsys):
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    lines = capsys.readouterr().out.splitlines()
+    for name, summary in COMMANDS.items():
+        assert any(line.split(maxsplit=1) == [name, summary] for line in lines), name
