@@ -14,6 +14,8 @@ from tests.contract.homes import Home
 
 Row = dict[str, Any]
 COMMAND = (sys.executable, "-m", "corral")
+WAIT_SECONDS = 60.0
+"""A bound for a busy machine: what holds is seen at once."""
 
 
 class Corral:
@@ -66,7 +68,7 @@ class Corral:
         """The live sessions with the processes that serve them."""
         return {session_id: row["pids"] for session_id, row in self.rows().items() if row["state"] == "live"}
 
-    def wait(self, predicate: Callable[[Any], bool], what: str, timeout: float = 15) -> Any:
+    def wait(self, predicate: Callable[[Any], bool], what: str, timeout: float = WAIT_SECONDS) -> Any:
         """Asks again until the survey shows it; the error shows the last one."""
         deadline = time.monotonic() + timeout
         while True:
@@ -77,7 +79,7 @@ class Corral:
                 raise TimeoutError(f"{what}: {json.dumps(survey, indent=1)}")
             time.sleep(0.1)
 
-    def wait_live(self, expected: dict[str, list[int]], timeout: float = 15) -> None:
+    def wait_live(self, expected: dict[str, list[int]], timeout: float = WAIT_SECONDS) -> None:
         """Waits until exactly these sessions are live, served by exactly these processes."""
         self.wait(
             lambda survey: (
@@ -87,7 +89,7 @@ class Corral:
             timeout,
         )
 
-    def wait_ready(self, session_id: str, timeout: float = 15) -> None:
+    def wait_ready(self, session_id: str, timeout: float = WAIT_SECONDS) -> None:
         """Waits until the end of the turn is on disk: a CLI may show an answer before it has written it down."""
         self.wait(
             lambda survey: (
@@ -97,7 +99,7 @@ class Corral:
             timeout,
         )
 
-    def wait_resting(self, expected: dict[str, str], timeout: float = 5) -> None:
+    def wait_resting(self, expected: dict[str, str], timeout: float = WAIT_SECONDS) -> None:
         """Not live as soon as the process is dead; settled once its launchers have gone too."""
         assert self.live() == {}
         self.wait(

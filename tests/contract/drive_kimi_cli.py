@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, run_without_terminal
+from tests.contract.driver import READY_SECONDS, Tui, run_without_terminal, stands_before
 from tests.contract.homes import Home
 from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
@@ -78,8 +77,7 @@ class KimiCliTui(Tui):
         return "\n".join(lines[:end]).strip()
 
     def is_idle_after(self, call: Call) -> bool:
-        wires = (self.home.data / "sessions").glob(f"*/{call.prompt_cache_key}/wire.jsonl")
-        return all(_last_turn_event(wire) == "TurnEnd" for wire in wires)
+        return stands_before(call.completion_id, '"TurnEnd"', (self.home.data / "sessions").glob("*/*/wire.jsonl"))
 
     def is_mine(self, proc: Proc) -> bool:
         return proc.comm == "Kimi Code"
@@ -121,13 +119,3 @@ def _session_args(session_id: str | None, resume: str | None) -> list[str]:
     # One flag for both: an id that is not on disk is created.
     chosen = session_id or resume
     return ["--session", chosen] if chosen else []
-
-
-def _last_turn_event(wire: Path) -> str:
-    kinds = [
-        json.loads(line).get("message", {}).get("type")
-        for line in wire.read_text().splitlines(keepends=True)
-        if line.endswith("\n")
-    ]
-    turns = [kind for kind in kinds if kind in ("TurnBegin", "TurnEnd")]
-    return turns[-1] if turns else ""

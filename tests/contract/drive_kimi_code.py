@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal
+from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal, stands_before
 from tests.contract.homes import Home
 from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
@@ -86,8 +85,8 @@ class KimiCodeTui(Tui):
         return "\n".join(box).strip()
 
     def is_idle_after(self, call: Call) -> bool:
-        wires = (self.home.data / "sessions").glob(f"*/{call.prompt_cache_key}/agents/main/wire.jsonl")
-        return all(_last_turn_event(wire) == "turn.ended" for wire in wires)
+        wires = (self.home.data / "sessions").glob("*/*/agents/main/wire.jsonl")
+        return stands_before(call.completion_id, '"turn.ended"', wires)
 
     def is_mine(self, proc: Proc) -> bool:
         return proc.comm == "kimi-code"
@@ -130,9 +129,3 @@ def _session_args(session_id: str | None, resume: str | None) -> list[str]:
     if session_id:
         raise Unsupported("kimi-code does not let the caller choose an id; resume one that it made")
     return ["-r", resume] if resume else []
-
-
-def _last_turn_event(wire: Path) -> str:
-    whole = [line for line in wire.read_text().splitlines(keepends=True) if line.endswith("\n")]
-    turns = [kind for line in whole if (kind := json.loads(line).get("type")) in ("turn.prompt", "turn.ended")]
-    return turns[-1] if turns else ""

@@ -7,7 +7,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal
+from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal, stands_before
 from tests.contract.homes import Home
 from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
@@ -79,7 +79,9 @@ class QwenCodeTui(Tui):
         return "" if text == _PLACEHOLDER else text
 
     def is_idle_after(self, call: Call) -> bool:
-        return "◐" not in self.terminal.title() and "esc to cancel" not in self.terminal.screen()
+        logs = (self.home.data / "projects").glob("*/chats/*.jsonl")
+        shown = "◐" not in self.terminal.title() and "esc to cancel" not in self.terminal.screen()
+        return shown and stands_before(call.completion_id, '"type":"assistant"', logs)
 
     # Levels: bin/qwen, cli.js, cli.js, of which the last serves; `-p` has two (0.24.4, 2026-11).
     def is_mine(self, proc: Proc) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -83,7 +83,7 @@ class Tui:
 
     @abstractmethod
     def is_idle_after(self, call: Call) -> bool:
-        """Whether the turn that `call` belongs to has ended, by the CLI's own account."""
+        """Whether the end of the turn that `call` belongs to is on disk: the screen shows it earlier."""
 
     @abstractmethod
     def is_mine(self, proc: Proc) -> bool:
@@ -178,7 +178,7 @@ class Tui:
 
     def clear_input(self) -> None:
         """Deletes what stands in the input line, such as the prompt that an undo puts there."""
-        self.terminal.wait_screen(lambda screen: bool(self.input_text(screen)), 10, what="text in the input line")
+        self.terminal.wait_screen(lambda screen: bool(self.input_text(screen)), what="text in the input line")
         self.terminal.send("\x7f" * len(self.input_text(self.terminal.screen()) or ""))
         self.terminal.wait_screen(lambda screen: self.input_text(screen) == "", what="an empty input line")
 
@@ -214,6 +214,16 @@ def _chosen(screen: str) -> str:
     lines = screen.split("\n")
     marked = [number for number, line in enumerate(lines) if "❯" in line]
     return "\n".join(lines[marked[-1] : marked[-1] + 2]) if marked else ""
+
+
+def stands_before(response: str, end: str, logs: Iterable[Path]) -> bool:
+    """Whether one of these logs has the id of a response, and after it the end of the turn, on whole lines."""
+    for log in logs:
+        whole = log.read_text(errors="replace").rpartition("\n")[0]
+        _, found, after = whole.partition(f'"{response}"')
+        if found and end in after:
+            return True
+    return False
 
 
 def squeezed(text: str) -> str:

@@ -289,6 +289,7 @@ class SessionContract:
             agent.prompt("my colour is teal")
             session_id = find_session(driver, "my colour is teal")
             agent.prompt_no_wait("SLOW60 lost")
+            corral.wait(lambda survey: survey["sessions"][0]["activity"] == "busy", "busy")
             self.kill(agent, signal.SIGKILL)
         with resume(driver, session_id) as agent:
             agent.wait_ready()

@@ -149,7 +149,7 @@ class Terminal:
                 continue
             raise TimeoutError(f"waited for {what or predicate!r}: {reason}; the screen shows:\n{self._framed(shown)}")
 
-    def wait_exit(self, timeout: float = 20) -> int:
+    def wait_exit(self, timeout: float = 60) -> int:
         """Waits until the program has ended, and returns its exit code."""
         self._remember()
         try:

@@ -189,7 +189,9 @@ class TestKimiCli(SessionContract):
 
         with driver.start(session_id="never-prompted") as agent:
             agent.wait_ready()
+            corral.wait_live({"never-prompted": [agent.serving_pid()]})
             self.kill(agent, signal.SIGKILL)
+            corral.wait_resting({"never-prompted": "empty"})
         row = corral.rows()["never-prompted"]
         assert (row["state"], row["restore"]["reason"]) == ("empty", "not_durable")
 
