@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 _WORTH_FORKING = 8_000
-_OWN_SHARE = 0.3
-"""What the parent looks at itself: it has the cache to read, and the child has nothing else."""
+_OWN_SHARE = 0.45
+"""What the parent looks at itself: it has the cache to read besides."""
 FIELDS = 4
 """Numbers for each name: mtime in ns, size in bytes, inode, mode. All -1: nothing is there."""
 _SIZE = 8 * FIELDS
