@@ -39,6 +39,7 @@ UNRECORDED_KINDS: tuple[str, ...] = (
     "session titles made by the web interface",
     "attempts that failed and were repeated",
     "the last turn of a killed process, until the session goes on",
+    "the last request of a sub-agent that was killed",
 )
 """Calls that kimi-cli 1.51 makes and that leave no trace in its logs (2026-11)."""
 

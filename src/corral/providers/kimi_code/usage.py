@@ -33,6 +33,7 @@ UNRECORDED_KINDS: tuple[str, ...] = (
     "session titles made by a service of Kimi",
     "attempts that failed and were repeated",
     "the last turn of a killed process, until the session goes on",
+    "the last request of a sub-agent that was killed",
 )
 """Calls that kimi-code 2.1 makes and that leave no trace in its logs (2026-11)."""
 

@@ -34,6 +34,7 @@ UNRECORDED_KINDS: tuple[str, ...] = (
     "approval decisions made by a model",
     "memory look-ups, web page digests, image descriptions and other side queries",
     "turns stopped or killed before a word of the answer was written",
+    "compactions that were stopped, and the last request of a sub-agent that was killed",
     "requests that ended in an error",
 )
 """Billed, and on disk without a trace. Of the other unrecorded ones a trace is found, and counted."""
