@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, run_without_terminal, stands_before
+from tests.contract.driver import READY_SECONDS, Tui, run_without_terminal
 from tests.contract.homes import Home
 from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
@@ -57,6 +57,9 @@ class KimiCli:
 class KimiCliTui(Tui):
     """A running kimi-cli."""
 
+    compaction_end, turn_end, request_mark = '"CompactionEnd"', '"TurnEnd"', '"StepBegin"'
+    answering = "Composing..."  # an answer is shown line by line
+
     def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
         super().__init__(terminal, server)
         self.home = home
@@ -76,11 +79,17 @@ class KimiCliTui(Tui):
         end = next((n for n, line in enumerate(lines) if line.startswith("────")), len(lines))
         return "\n".join(lines[:end]).strip()
 
-    def is_idle_after(self, call: Call) -> bool:
-        return stands_before(call.completion_id, '"TurnEnd"', (self.home.data / "sessions").glob("*/*/wire.jsonl"))
+    def logs(self) -> Iterable[Path]:
+        return (self.home.data / "sessions").glob("*/*/wire.jsonl")
 
     def is_mine(self, proc: Proc) -> bool:
         return proc.comm == "Kimi Code"
+
+    def hang_up(self, call: Call, key: str) -> None:
+        # It draws a new input line then; what is typed before that is lost.
+        since = self.terminal.mark()
+        super().hang_up(call, key)
+        self.wait_printed(r"Interrupted by user[\s\S]*(── input ─)", since)
 
     def new_session(self) -> str:
         since = self.terminal.mark()

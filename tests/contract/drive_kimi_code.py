@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal, stands_before
+from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal
 from tests.contract.homes import Home
-from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
 from tests.contract.processes import Proc
 from tests.contract.terminal import Terminal
@@ -58,6 +57,8 @@ class KimiCode:
 class KimiCodeTui(Tui):
     """A running kimi-code."""
 
+    compaction_end, turn_end, request_mark = '"full_compaction.complete"', '"turn.ended"', '"llm.request"'
+
     def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
         super().__init__(terminal, server)
         self.home = home
@@ -84,9 +85,8 @@ class KimiCodeTui(Tui):
             box.append(line.strip(" │").removeprefix(">").strip())
         return "\n".join(box).strip()
 
-    def is_idle_after(self, call: Call) -> bool:
-        wires = (self.home.data / "sessions").glob("*/*/agents/main/wire.jsonl")
-        return stands_before(call.completion_id, '"turn.ended"', wires)
+    def logs(self) -> Iterable[Path]:
+        return (self.home.data / "sessions").glob("*/*/agents/main/wire.jsonl")
 
     def is_mine(self, proc: Proc) -> bool:
         return proc.comm == "kimi-code"

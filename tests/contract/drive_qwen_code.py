@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal, stands_before
+from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal
 from tests.contract.homes import Home
 from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
@@ -59,7 +59,8 @@ class QwenCode:
 class QwenCodeTui(Tui):
     """A running qwen-code."""
 
-    compact_command = "/compress"
+    compact_command, gives_prompt_back = "/compress", True
+    compaction_end, turn_end, request_mark = '"chat_compression"', '"type":"assistant"', ""
 
     def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
         super().__init__(terminal, server)
@@ -79,9 +80,11 @@ class QwenCodeTui(Tui):
         return "" if text == _PLACEHOLDER else text
 
     def is_idle_after(self, call: Call) -> bool:
-        logs = (self.home.data / "projects").glob("*/chats/*.jsonl")
         shown = "◐" not in self.terminal.title() and "esc to cancel" not in self.terminal.screen()
-        return shown and stands_before(call.completion_id, '"type":"assistant"', logs)
+        return shown and super().is_idle_after(call)
+
+    def logs(self) -> Iterable[Path]:
+        return (self.home.data / "projects").glob("*/chats/*.jsonl")
 
     # Levels: bin/qwen, cli.js, cli.js, of which the last serves; `-p` has two (0.24.4, 2026-11).
     def is_mine(self, proc: Proc) -> bool:

@@ -15,6 +15,7 @@ from tests.contract.model_server import ModelServer
 from tests.contract.processes import Proc, descendants, stop_all
 from tests.contract.terminal import Terminal
 
+ESCAPE, CTRL_C = "\x1b", "\x03"
 READY_SECONDS = 60.0
 TURN_SECONDS = 60.0
 PRINT_SECONDS = 90.0
@@ -60,6 +61,16 @@ class Tui:
     """A CLI that runs on a terminal of ours. Use as a context manager: nothing of it is left at the end."""
 
     compact_command = "/compact"
+    compaction_end: str
+    """What stands in the log once a compaction is complete."""
+    gives_prompt_back = False
+    """Whether Escape puts the prompt of the turn that it ends into the input line."""
+    turn_end: str
+    """What stands in the log after an answer, once its turn has ended."""
+    request_mark: str
+    """What stands in the log after a prompt, once the model is asked; "" if nothing does."""
+    answering = "SLOWLY"
+    """What the screen shows as soon as a slow answer has begun."""
 
     def __init__(self, terminal: Terminal, server: ModelServer) -> None:
         self.terminal = terminal
@@ -82,8 +93,8 @@ class Tui:
         """What stands in the input line; "" if empty or a placeholder, None if there is no such line."""
 
     @abstractmethod
-    def is_idle_after(self, call: Call) -> bool:
-        """Whether the end of the turn that `call` belongs to is on disk: the screen shows it earlier."""
+    def logs(self) -> Iterable[Path]:
+        """The files in which the CLI writes down what happens in its sessions."""
 
     @abstractmethod
     def is_mine(self, proc: Proc) -> bool:
@@ -105,7 +116,16 @@ class Tui:
     def switch_to(self, session_id: str) -> None:
         """Goes to another session of this work directory, in the same process."""
 
-    # What is the same for all.
+    # What is the same for all, or nearly so.
+
+    def is_idle_after(self, call: Call) -> bool:
+        """Whether the end of the turn that `call` belongs to is on disk: the screen shows it earlier."""
+        return self.is_written(call.completion_id, self.turn_end)
+
+    def is_written(self, text: str, after: str) -> bool:
+        """Whether a log has a line with this very string, and the other word behind it, on whole lines."""
+        wholes = (log.read_text(errors="replace").rpartition("\n")[0] for log in self.logs())
+        return any(found and after in rest for _, found, rest in (whole.partition(f'"{text}"') for whole in wholes))
 
     def serving_pid(self) -> int:
         """The process that holds the conversation: the last of the CLI's own levels below the terminal."""
@@ -140,6 +160,17 @@ class Tui:
         self.wait_until(lambda: self.is_idle_after(last), "the end of the turn", timeout)
         return last
 
+    def hang_up(self, call: Call, key: str) -> None:
+        """Presses a key until the CLI has ended this call, and waits until it takes input again."""
+        for _ in range(6):
+            self.terminal.send(key)
+            try:
+                self.server.wait_for(lambda each: each.number == call.number and each.done, 10)
+            except TimeoutError:  # a key that comes before the CLI listens is lost
+                continue
+            return
+        self.terminal.wait_screen(lambda _: False, 0, what=f"call {call.number} to be ended by {key!r}")
+
     def wait_call(self, predicate: Callable[[Call], bool], timeout: float) -> Call:
         """Waits for a call to the model; if it does not come, shows the screen too."""
         try:
@@ -158,11 +189,7 @@ class Tui:
         Text and Enter in one write would be taken for a paste by some of them.
         """
         self.terminal.wait_screen(lambda screen: self.input_text(screen) == "", what="an empty input line")
-        self.terminal.send(text)
-        self.terminal.wait_screen(
-            lambda screen: squeezed(text) in squeezed(self.input_text(screen) or ""),
-            what=f"{text!r} in the input line",
-        )
+        self._type(text)
         for _ in range(5):
             self.terminal.send("\r")
             try:
@@ -171,10 +198,27 @@ class Tui:
                     3,
                     what="the line taken",
                 )
-            except TimeoutError:  # kimi-code 2.1 takes an Enter that comes soon after typing for a part of a paste
+            except TimeoutError:  # it may not listen yet
                 continue
             return
         self.terminal.wait_screen(lambda _: False, 0, what=f"{text!r} to be taken after Enter")
+
+    def _type(self, text: str) -> None:
+        """Types until the input line shows it: kimi-cli 1.51 loses what comes while it draws a new one (2026-11)."""
+        for _ in range(4):
+            self.terminal.send(text)
+            try:
+                self.terminal.wait_screen(lambda screen: self._is_typed(screen, text), 5, what="text in the input line")
+            except TimeoutError:
+                if self.input_text(self.terminal.screen()):
+                    self.clear_input()
+                continue
+            return
+        self.terminal.wait_screen(lambda screen: self._is_typed(screen, text), what=f"{text!r} in the input line")
+
+    def _is_typed(self, screen: str, text: str) -> bool:
+        shown, wanted = squeezed(self.input_text(screen) or ""), squeezed(text)
+        return wanted in shown and 2 * wanted not in shown
 
     def clear_input(self) -> None:
         """Deletes what stands in the input line, such as the prompt that an undo puts there."""
@@ -214,16 +258,6 @@ def _chosen(screen: str) -> str:
     lines = screen.split("\n")
     marked = [number for number, line in enumerate(lines) if "❯" in line]
     return "\n".join(lines[marked[-1] : marked[-1] + 2]) if marked else ""
-
-
-def stands_before(response: str, end: str, logs: Iterable[Path]) -> bool:
-    """Whether one of these logs has the id of a response, and after it the end of the turn, on whole lines."""
-    for log in logs:
-        whole = log.read_text(errors="replace").rpartition("\n")[0]
-        _, found, after = whole.partition(f'"{response}"')
-        if found and end in after:
-            return True
-    return False
 
 
 def squeezed(text: str) -> str:

@@ -59,6 +59,8 @@ def make_kimi_code_home(root: Path, agents: Agents, server: ModelServer, *, appr
     data = root / ".kimi-code"
     data.mkdir()
     mode = "auto" if approve else "manual"
+    # Without this an Enter soon after fast typing is a part of a paste (2.1.0, 2026-11).
+    (data / "tui.toml").write_text("disable_paste_burst = true\n")
     top = f'default_model = "{ALIAS}"\ndefault_permission_mode = "{mode}"\ntelemetry = false\n'
     (data / "config.toml").write_text(top + _kimi_models(server))
     switches = {"KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}

@@ -69,8 +69,11 @@ def total(calls: Iterable[Call]) -> Billed:
 _COMPACTION = re.compile(
     "task to compact this conversation|Create a handoff summary for the|component that summarizes a conversation"
 )
-_SIDE_QUESTION = re.compile(r"<system-reminder>\s[^<]*(side question|side-channel conversation)")
+_SIDE_QUESTION = re.compile(
+    r"<system-reminder>\s[^<]*(side question|side-channel conversation)|Reply with ONLY the suggestion"
+)
 _TITLE = re.compile(r"\btitle\b", re.I)
+_TITLE_WITH_SCHEMA = re.compile("Generate the session title now")  # the schema is offered as a tool
 
 
 def tell_kind(messages: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Kind:
@@ -80,6 +83,8 @@ def tell_kind(messages: Sequence[Mapping[str, Any]], tools: Sequence[str]) -> Ki
     instructions = "\n".join(text for message in messages[:1] for text in texts(message)) + "\n" + last
     if _COMPACTION.search(instructions if not tools else last):
         return Kind.COMPACTION
+    if _TITLE_WITH_SCHEMA.search(last):
+        return Kind.TITLE
     if any(_SIDE_QUESTION.search(text) for text in users):
         return Kind.SIDE
     if any(text.startswith(f"{SUBTASK} ") or f"\n{SUBTASK} " in text for text in users):

@@ -37,6 +37,7 @@ OTHER_MODEL = "fake-other"
 CONTEXT_TOKENS = 200_000
 _SECRET_HEADERS = {"authorization", "cookie", "x-api-key", "proxy-authorization"}
 _TICK_SECONDS = 0.1
+_SLOW_SECONDS = 60
 
 
 class ModelServer:
@@ -45,6 +46,8 @@ class ModelServer:
     def __init__(self) -> None:
         self.requests: list[Call] = []
         self.outside: list[str] = []
+        self.slow_kinds: set[Kind] = set()
+        """Calls of these kinds are answered slowly, as if their prompt said so."""
         self._changed = threading.Condition()
         self._released = threading.Event()
         self._http: ThreadingHTTPServer | None = None
@@ -218,8 +221,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         self._chunk(call, {"role": "assistant", "content": ""})
         slow = re.match(r"SLOW(\d+)", call.prompt) if call.kind in (Kind.TURN, Kind.SUBAGENT) else None
-        if slow:
-            self._trickle(call, int(slow[1]), released)
+        if slow or call.kind in self.model_server.slow_kinds:
+            self._trickle(call, int(slow[1]) if slow else _SLOW_SECONDS, released)
         if tool_call:
             self._chunk(call, {"tool_calls": [tool_call | {"index": 0}]})
         else:

@@ -399,10 +399,7 @@ class SessionContract:
 
     def kill(self, agent: Tui, number: signal.Signals) -> None:
         """Sends a signal to the process that serves, and waits until it is dead."""
-        serving = read_proc(agent.serving_pid())
-        assert serving is not None
-        os.kill(serving.pid, number)
-        wait_dead(serving)
+        kill_serving(agent, number)
 
 
 class PrintRun:
@@ -441,6 +438,14 @@ def wait_dead(proc: Proc, timeout: float = 30) -> None:
     while is_running(proc):
         assert time.monotonic() < deadline, f"pid {proc.pid} still runs"
         time.sleep(0.01)
+
+
+def kill_serving(agent: Tui, number: signal.Signals) -> None:
+    """Sends a signal to the process that holds the conversation, and waits until it is dead."""
+    serving = read_proc(agent.serving_pid())
+    assert serving is not None
+    os.kill(serving.pid, number)
+    wait_dead(serving)
 
 
 def count_live(survey: Any) -> int:
