@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sqlite3
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -22,6 +21,11 @@ class Spent(NamedTuple):
     cache_read: int = 0
     output: int = 0
     reasoning: int = 0
+
+
+class _Event(NamedTuple):
+    spent: Spent
+    is_of_agent: bool
 
 
 class Account:
@@ -50,13 +54,17 @@ class Account:
     def counted(self) -> dict[Kind, Spent]:
         """What corral has counted, by kind of call: no two calls of a test cost the same, so a cost tells the call."""
         calls = {self.spent(call.billed): call for call in self._server.requests if call.billed}
-        events = self._read_events()
-        strangers = [event for event in events if event not in calls]
+        events = self._list_events()
+        strangers = [event for event in events if event.spent not in calls]
         assert not strangers, f"nobody billed {strangers}"
-        assert [event for event, times in Counter(events).items() if times > 1] == [], "counted more than once"
-        kinds = {event: calls[event].kind for event in events}
-        by_kind = {kind: _add(event for event in events if kinds[event] is kind) for kind in Kind}
-        return {kind: spent for kind, spent in by_kind.items() if spent != Spent() or kind not in self._unrecorded}
+        twice = [spent for spent, times in Counter(event.spent for event in events).items() if times > 1]
+        assert not twice, f"counted more than once: {twice}"
+        by_kind = dict.fromkeys(self.owed(), Spent())
+        for event in events:
+            kind = calls[event.spent].kind
+            assert kind not in (Kind.TURN, Kind.SUBAGENT) or event.is_of_agent == (kind is Kind.SUBAGENT), event
+            by_kind[kind] = _add((by_kind.get(kind, Spent()), event.spent))
+        return by_kind
 
     def traces(self) -> dict[str, int]:
         """Calls that left a trace without tokens, by corral's word for it."""
@@ -104,17 +112,13 @@ class Account:
         """Kinds of calls that leave no trace, as the report names them."""
         return {row["kind"] for row in self.corral.json("usage")["unrecorded"] if row["events"] is None}
 
-    def _read_events(self) -> list[Spent]:
-        (path,) = self.corral.home.root.glob("**/state/corral/ledger.db")
-        ledger = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
-        try:
-            rows = ledger.execute("SELECT input, cache_read, output, reasoning FROM events").fetchall()
-        finally:
-            ledger.close()
-        return [Spent(*row) for row in rows]
+    def _list_events(self) -> list[_Event]:
+        columns = "input, cache_read, output, reasoning, agent IS NOT NULL AS is_of_agent"
+        rows = self.corral.json("sql", f"SELECT {columns} FROM usage_events")["rows"]
+        return [_Event(Spent(*(row[name] for name in Spent._fields)), bool(row["is_of_agent"])) for row in rows]
 
     def _differences(self) -> str:
-        events = set(self._read_events())
+        events = {event.spent for event in self._list_events()}
         owed = {self.spent(call.billed): call for call in self._server.requests if self._is_owed(call)}
         missing = [
             f"{call.number} {call.kind} {call.prompt[:30]!r}" for spent, call in owed.items() if spent not in events

@@ -14,7 +14,7 @@ def delegate(agent: Tui, text: str) -> Call:
         lambda call: call.number > sub.number and call.kind is Kind.TURN and call.done and bool(call.answer),
         TURN_SECONDS,
     )
-    agent.wait_until(lambda: agent.is_idle_after(last), "the end of the turn", TURN_SECONDS)
+    agent.wait_idle(last)
     return last
 
 
@@ -32,9 +32,11 @@ def ask_aside(agent: Tui, text: str) -> Call:
 def compact(agent: Tui) -> Call:
     """Has the conversation compacted; done when that is on disk."""
     before, ends = len(agent.server.requests), _count_compactions(agent)
+    since = agent.terminal.mark()
     agent.type_line(agent.compact_command)
     call = _wait_done(agent, Kind.COMPACTION, before)
     agent.wait_until(lambda: _count_compactions(agent) > ends, "the end of the compaction", TURN_SECONDS)
+    agent.wait_printed(agent.compacted, since, TURN_SECONDS)
     return call
 
 
@@ -69,10 +71,13 @@ def begin_slow_turn(agent: Tui, text: str) -> Call:
 
 
 def begin_slow_delegation(agent: Tui, text: str) -> Call:
-    """Has a sub-agent ask for something that is not answered."""
+    """Has a sub-agent ask for something that is not answered; done when nothing else is under way."""
     agent.server.slow_kinds.add(Kind.SUBAGENT)
     first = agent.prompt_no_wait(f"AGENT:{text}")
-    return agent.wait_call(lambda call: call.number > first.number and call.kind is Kind.SUBAGENT, TURN_SECONDS)
+    call = agent.wait_call(lambda call: call.number > first.number and call.kind is Kind.SUBAGENT, TURN_SECONDS)
+    if agent.agents_run_beside:
+        agent.wait_answer(first)
+    return call
 
 
 def _wait_done(agent: Tui, kind: Kind, after: int) -> Call:

@@ -58,6 +58,7 @@ class KimiCliTui(Tui):
     """A running kimi-cli."""
 
     compaction_end, turn_end, request_mark = '"CompactionEnd"', '"TurnEnd"', '"StepBegin"'
+    compacted = r"The context has been compacted[\s\S]*(── input ─)"
     answering = "Composing..."  # an answer is shown line by line
 
     def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:

@@ -58,6 +58,7 @@ class KimiCodeTui(Tui):
     """A running kimi-code."""
 
     compaction_end, turn_end, request_mark = '"full_compaction.complete"', '"turn.ended"', '"llm.request"'
+    compacted = "(Compaction complete)"
 
     def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
         super().__init__(terminal, server)

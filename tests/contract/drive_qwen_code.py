@@ -59,7 +59,8 @@ class QwenCode:
 class QwenCodeTui(Tui):
     """A running qwen-code."""
 
-    compact_command, gives_prompt_back = "/compress", True
+    compact_command, gives_prompt_back, agents_run_beside = "/compress", True, True
+    compacted = "(Chat history compressed)"
     compaction_end, turn_end, request_mark = '"chat_compression"', '"type":"assistant"', ""
 
     def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:

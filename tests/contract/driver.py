@@ -63,12 +63,16 @@ class Tui:
     compact_command = "/compact"
     compaction_end: str
     """What stands in the log once a compaction is complete."""
+    compacted: str
+    """What the screen shows then, as a pattern with one group."""
     gives_prompt_back = False
     """Whether Escape puts the prompt of the turn that it ends into the input line."""
     turn_end: str
     """What stands in the log after an answer, once its turn has ended."""
     request_mark: str
     """What stands in the log after a prompt, once the model is asked; "" if nothing does."""
+    agents_run_beside = False
+    """Whether a turn ends before the sub-agent that it started."""
     answering = "SLOWLY"
     """What the screen shows as soon as a slow answer has begun."""
 
@@ -156,9 +160,13 @@ class Tui:
             lambda call: call.number >= first.number and call.kind is Kind.TURN and call.done and bool(call.answer),
             timeout,
         )
+        self.wait_idle(last, timeout)
+        return last
+
+    def wait_idle(self, last: Call, timeout: float = TURN_SECONDS) -> None:
+        """Waits for the end of the turn that this call answers: on the screen, then on disk."""
         self.terminal.wait_screen(f"ANSWER {last.number} saw", timeout)
         self.wait_until(lambda: self.is_idle_after(last), "the end of the turn", timeout)
-        return last
 
     def hang_up(self, call: Call, key: str) -> None:
         """Presses a key until the CLI has ended this call, and waits until it takes input again."""
@@ -204,7 +212,7 @@ class Tui:
         self.terminal.wait_screen(lambda _: False, 0, what=f"{text!r} to be taken after Enter")
 
     def _type(self, text: str) -> None:
-        """Types until the input line shows it: kimi-cli 1.51 loses what comes while it draws a new one (2026-11)."""
+        """Types until the input line shows it: on a busy machine a CLI that draws its input line may lose keys."""
         for _ in range(4):
             self.terminal.send(text)
             try:

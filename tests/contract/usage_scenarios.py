@@ -144,6 +144,7 @@ class UsageContract:
             account.wait_traces({**stopped, **self.killed})
             account.wait_counted()
             begin_slow_delegation(agent, "killed too")
+            account.wait_counted()
             kill_serving(agent, signal.SIGKILL)
         model_server.slow_kinds.clear()
         driver.print_run("six", resume=session_id)
