@@ -22,6 +22,7 @@ class World:
     def __init__(self, root: Path, seed: int) -> None:
         self.root = root
         self.truth = Truth()
+        self.env_more: dict[str, str] = {}
         chance = Chance(seed)
         kimi_cli = KimiCliHome(chance, self.truth, hooks=bool(seed % 2))
         homes = (kimi_cli, KimiCodeHome(chance, self.truth), QwenHome(chance, self.truth))
@@ -41,7 +42,7 @@ class World:
 
     @property
     def env(self) -> dict[str, str]:
-        return {"HOME": str(self.root), "PATH": "/usr/bin:/bin"}
+        return {"HOME": str(self.root), "PATH": "/usr/bin:/bin", **self.env_more}
 
     def usage(self, *words: str) -> Any:
         command = [sys.executable, "-m", "corral", "usage", "--tz", "UTC", "--json", *words]
