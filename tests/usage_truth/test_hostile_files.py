@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -103,11 +104,23 @@ def test_a_home_by_another_name_is_the_same_home(world: World) -> None:
     (world.root / "elsewhere").symlink_to(world.root / ".kimi")
     world.env_more = {"KIMI_SHARE_DIR": str(world.root / "elsewhere")}
     assert world.usage()["total"] == before
-    (world.root / ".kimi").rename(world.root / "moved")
-    (world.root / ".kimi").symlink_to(world.root / "moved")
-    world.env_more = {}
-    rows = {row["key"]["provider"]: row["events"] for row in world.usage("--by", "provider")["rows"]}
-    assert rows["qwen-code"] == sum(one.provider == "qwen-code" for one in world.truth.requests.values())
+
+
+def test_a_home_that_is_moved_or_copied_counts_once(world: World) -> None:
+    before = world.usage("--by", "session")
+    for name in (".kimi", ".kimi-code", ".qwen"):
+        (world.root / name).rename(world.root / f"moved{name}")
+        (world.root / name).symlink_to(world.root / f"moved{name}")
+    assert world.usage("--by", "session")["rows"] == before["rows"]
+    for name in (".kimi", ".kimi-code", ".qwen"):
+        shutil.copytree(world.root / f"moved{name}", world.root / f"copied{name}")
+    world.env_more = {
+        "KIMI_SHARE_DIR": str(world.root / "copied.kimi"),
+        "KIMI_CODE_HOME": str(world.root / "copied.kimi-code"),
+        "QWEN_HOME": str(world.root / "copied.qwen"),
+    }
+    after = world.usage("--by", "session")
+    assert (after["rows"], after["unrecorded"]) == (before["rows"], before["unrecorded"])
 
 
 def test_homes_that_were_ever_named_are_read_on(world: World) -> None:
