@@ -206,11 +206,18 @@ class KimiCliHome:
         bad = _line(self._tick(), "StatusUpdate", {"token_usage": usage, "message_id": "bad"})
         deep = line.replace(b'"mcp_status": null', b'"mcp_status": ' + b"[" * 5000 + b"]" * 5000)
         behind, at, whole = self._status("glued")
-        kind = self._chance.randrange(4)
+        kind = self._chance.randrange(5)
+        text = _line(self._tick(), "ContentPart", {"type": "text", "text": "x" * self._chance.randrange(9000)})
         session.lines.append(
-            (bad, line[: len(line) // 2] + b"\n", deep if deep != line else bad, line[:-20] + behind)[kind]
+            (
+                bad,
+                line[: len(line) // 2] + b"\n",
+                deep if deep != line else bad,
+                line[:-20] + behind,
+                text[: -self._chance.randrange(2, 30)] + json.dumps(json.loads(behind)).encode() + b"\n",
+            )[kind]
         )
-        if kind == 3:
+        if kind >= 3:
             self._spend(session, f"{NAME}:{at!r}", at, whole)
         self._damaged.add(session.lines[-1])
 

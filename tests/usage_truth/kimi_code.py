@@ -22,8 +22,6 @@ class _Session:
     lines: list[bytes] = field(default_factory=list[bytes])
     boundaries: list[int] = field(default_factory=list[int])
     models: dict[str, str] = field(default_factory=lambda: dict(MODELS))
-    asked: set[str] = field(default_factory=set[str])
-    """Aliases whose real model a request has named."""
     open_request: int | None = None
     turns: int = 0
 
@@ -59,7 +57,7 @@ class KimiCodeHome:
     def _fork(self, parent: _Session) -> _Session:
         """All lines are copied, then one says so; state.json names the parent, so the copies are the parent's."""
         fork = _Session(f"session_{self._chance.uuid()}", parent.bucket, parent.session_id, [*parent.lines])
-        fork.models, fork.asked, fork.turns = dict(parent.models), set(parent.asked), parent.turns
+        fork.models, fork.turns = dict(parent.models), parent.turns
         fork.open_request = parent.open_request
         self._add(fork, "forked")
         self._go_on(fork)
@@ -123,7 +121,6 @@ class KimiCodeHome:
             "modelAlias": alias,
         }
         (session.lines if lines is None else lines).append(_line(record | {"time": at}))
-        session.asked.add(alias)
         return at
 
     def _step(self, session: _Session) -> None:
@@ -175,31 +172,25 @@ class KimiCodeHome:
         self._add(session, "subagent.completed", subagentId=agent, usage=_usage(tokens))
 
     def _bad(self, session: _Session) -> None:
+        self._request(session, "main")
         good = {"type": "usage.record", "agentId": "main", "model": "main", "usage": _usage(self._chance.tokens())}
         usage = _usage(self._chance.tokens()) | {"inputOther": self._chance.choice(BAD_NUMBERS)}
         bad = _line(good | {"usage": usage, "time": self._tick()})
         whole = _line(good | {"time": self._tick()})
         deep = whole[:-2] + b',"x":' + b"[" * 5000 + b"]" * 5000 + b"}\n"
         none = _line(good)
-        kind = self._chance.randrange(5)
-        session.lines.append((bad, whole[:40] + b"\n", deep, none, whole[:60])[kind])
+        kind = self._chance.randrange(6)
+        event = {"type": "content.part", "text": "x" * self._chance.randrange(9000)}
+        text = _line({"type": "context.append_loop_event", "agentId": "main", "event": event, "time": self._tick()})
+        session.lines.append((bad, whole[:40] + b"\n", deep, none, whole[:60], text[:-25])[kind])
         self._damaged.add(session.lines[-1])
-        if kind == 4:  # torn, and the next line goes on behind it
+        if kind >= 4:  # torn, and the next line goes on behind it
             self._usage_record_once(session)
 
     def _usage_record_once(self, session: _Session) -> None:
-        if "main" not in session.asked:
-            return
         tokens = self._chance.tokens()
         at = self._add(session, "usage.record", agentId="main", model="main", usage=_usage(tokens), usageScope="turn")
-        named = next(model for model in (self._last_asked(session, "main"),) if model)
-        self._spend(session, at, named, tokens)
-
-    def _last_asked(self, session: _Session, alias: str) -> str:
-        for line in reversed(session.lines):
-            if b'"llm.request"' in line and f'"modelAlias":"{alias}"'.encode() in line:
-                return json.loads(line)["model"]
-        raise AssertionError(alias)
+        self._spend(session, at, session.models["main"], tokens)
 
     def _migrate(self) -> None:
         """`kimi migrate` writes old prompts again, without numbers and without usage."""

@@ -28,7 +28,9 @@ _DULL_HEAD = (
 """Only a short cut over the layout that kimi-cli writes: what it does not match is decoded or searched for markers."""
 RECORD_HEAD = re.compile(r'\{"timestamp": ?[-+.0-9eE]+, ?"message": ?\{"type"')
 is_dull = re.compile(_DULL_HEAD).match
-find_start = re.compile(rb"\n(?!\Z|" + _DULL_HEAD + rb")").search
+_USAGE_TAIL = rb"""(?<="mcp_status": null\}\}\}\n)|(?<="plan_mode": false\}\}\}\n)|(?<="plan_mode": true\}\}\}\n)"""
+"""How kimi 1.51 ends a record of usage (2026-11): behind the torn remains of a text only this shows it at no cost."""
+find_edge = re.compile(rb"\n(?:(?:" + _USAGE_TAIL + rb")()|(?!\Z|" + _DULL_HEAD + rb"))").search
 is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
 SHORT = 16 << 10
 """A line shorter than this is decoded at once; a longer one only if it has a marker."""

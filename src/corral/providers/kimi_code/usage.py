@@ -19,7 +19,7 @@ from corral.providers.kimi_code.usage_lines import (
     SHORT,
     Record,
     find_command,
-    find_start,
+    find_edge,
     is_dull,
     is_marked,
 )
@@ -128,7 +128,7 @@ class _Reading:
             if not is_dull(block.data):
                 self.found.skip(block.offset, f"a line longer than {LARGEST_LINE >> 20} MiB")
             return
-        for start, line in find_lines(block, is_dull, find_start):
+        for start, line in find_lines(block, is_dull, find_edge):
             if len(line) < SHORT or is_marked(line):
                 self._take_line(line, block.offset + start)
 
@@ -252,7 +252,7 @@ class _Reading:
         with transcript:
             transcript.size = min(transcript.size, self._since)
             for line in transcript.backward(TAIL_BUDGET):
-                if not is_dull(line.data) and any(marker in line.data for marker in markers):
+                if any(marker in line.data for marker in markers):
                     record = RECORD.decode(line.data)
                     if record is None:
                         yield None
