@@ -162,7 +162,7 @@ def _judge(
     mine = source.session_id == session.session_id
     events = [event for event in batch.events if mine or event.session_id == session.session_id]
     foreign = [event.key for event in events if event.key not in owned]
-    known = owned | find_events(ledger.db, session.provider.name, session.home, foreign)
+    known = owned | find_events(ledger.db, session.provider.name, foreign)
     for event in events:
         yield _judge_event(session, source, event, known.get(event.key), first=event.key not in seen)
         seen.add(event.key)

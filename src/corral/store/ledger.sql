@@ -38,7 +38,7 @@ CREATE TABLE events (
     id INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions (id),
     key TEXT NOT NULL,
-    home INTEGER NOT NULL REFERENCES homes (id),
+    home INTEGER NOT NULL REFERENCES homes (id), -- the provider's first: copies in another home are copies
     rank TEXT NOT NULL,             -- of several sessions that hold a copy, the one with the least rank owns it
     at REAL NOT NULL,               -- epoch seconds
     agent TEXT,                     -- the sub-agent
@@ -61,7 +61,7 @@ CREATE INDEX events_of_shared_files ON events (session) WHERE rank >= '80';
 CREATE TABLE deeds (
     session INTEGER NOT NULL REFERENCES sessions (id),
     key TEXT NOT NULL,
-    home INTEGER NOT NULL REFERENCES homes (id),
+    home INTEGER NOT NULL REFERENCES homes (id), -- the provider's first: copies in another home are copies
     rank TEXT NOT NULL,
     at REAL NOT NULL,
     kind TEXT NOT NULL,             -- turn, tool
@@ -73,7 +73,7 @@ CREATE TABLE deeds (
 CREATE TABLE unrecorded (
     session INTEGER NOT NULL REFERENCES sessions (id),
     key TEXT NOT NULL,
-    home INTEGER NOT NULL REFERENCES homes (id),
+    home INTEGER NOT NULL REFERENCES homes (id), -- the provider's first: copies in another home are copies
     rank TEXT NOT NULL,
     at REAL NOT NULL,
     kind TEXT NOT NULL,

@@ -62,16 +62,14 @@ def events_of(db: sqlite3.Connection, provider: str, home: str, session_id: str)
     return {event.key: event for event in map(_event, db.execute(_EVENTS + where, (provider, home, session_id)))}
 
 
-def find_events(db: sqlite3.Connection, provider: str, home: str, keys: Sequence[str]) -> dict[str, KnownEvent]:
-    """Events of one home by their keys, whoever owns them."""
+def find_events(db: sqlite3.Connection, provider: str, keys: Sequence[str]) -> dict[str, KnownEvent]:
+    """Events of one provider by their keys, whoever owns them."""
     found: dict[str, KnownEvent] = {}
     for start in range(0, len(keys), _KEYS_AT_ONCE):
         some = keys[start : start + _KEYS_AT_ONCE]
         marks = ", ".join("?" * len(some))
-        where = (
-            f" WHERE events.home = (SELECT id FROM homes WHERE provider = ? AND path = ?) AND events.key IN ({marks})"
-        )
-        for event in map(_event, db.execute(_EVENTS + where, (provider, home, *some))):
+        where = f" WHERE events.home = (SELECT min(id) FROM homes WHERE provider = ?) AND events.key IN ({marks})"
+        for event in map(_event, db.execute(_EVENTS + where, (provider, *some))):
             found[event.key] = event
     return found
 

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
 
 STATE_COLUMNS = "device, inode, size, mtime_ns, head, head_size, offset, tail"
 
-_OWN = "excluded.rank < rank"
+_HOME_OF = "(SELECT path FROM homes JOIN sessions ON homes.id = sessions.home WHERE sessions.id = {})"
+_OWN = (
+    "(excluded.rank < rank OR (excluded.rank = rank AND excluded.session != session"
+    f" AND {_HOME_OF.format('excluded.session')} < {_HOME_OF.format('session')}))"
+)
+"""The same session in two homes is a home that was copied: one of them has to be chosen, and always the same."""
 _SURE = "(CASE {}model_source WHEN 'recorded' THEN 2 WHEN 'journal' THEN 1 ELSE 0 END)"
 """How sure a model is. What the config said when the event was first seen stays, also when it said nothing."""
 _SURER = f"{_SURE.format('excluded.')} > {_SURE.format('')}"
@@ -30,24 +35,24 @@ ON CONFLICT (home, key) DO UPDATE SET
     model = iif({_TAKE_MODEL}, excluded.model, model),
     model_source = iif({_TAKE_MODEL}, excluded.model_source, model_source),
     ambiguous = CASE
-        WHEN substr(excluded.rank, 1, 2) = substr(rank, 1, 2) THEN max(ambiguous, excluded.session != session)
+        WHEN substr(excluded.rank, 1, 2) = substr(rank, 1, 2) THEN max(ambiguous, excluded.rank != rank)
         ELSE iif({_OWN}, 0, ambiguous) END,
     rank = min(rank, excluded.rank),
     at = min(at, excluded.at)
-WHERE excluded.rank != rank OR excluded.at < at OR {_SURER}
+WHERE excluded.rank != rank OR excluded.at < at OR excluded.session != session OR {_SURER}
 """
 _UPSERT_DEED = f"""
 INSERT INTO deeds (session, key, home, rank, at, kind, name) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (home, key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session), rank = min(rank, excluded.rank), at = min(at, excluded.at)
-WHERE excluded.rank < rank OR excluded.at < at
+WHERE {_OWN} OR excluded.at < at
 """
 _UPSERT_UNRECORDED = f"""
 INSERT INTO unrecorded (session, key, home, rank, at, kind) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (home, key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session), kind = iif({_OWN}, excluded.kind, kind),
     rank = min(rank, excluded.rank), at = min(at, excluded.at)
-WHERE excluded.rank < rank OR excluded.at < at
+WHERE {_OWN} OR excluded.at < at
 """
 _SHARED = "80"
 _STAND_IN = "90"
@@ -94,7 +99,8 @@ class Writer:
         home = self._home(source.provider, source.home)
         self._store_source(reading)
         owner = _Owner(reading)
-        read = self._list_read(home) if not source.session_id else {}
+        family = self._family(source.provider)
+        read = self._list_read(source.provider, home) if not source.session_id else {}
 
         def session(session_id: str) -> int:
             # A file of the whole home names sessions without their container.
@@ -103,7 +109,7 @@ class Writer:
         self._db.executemany(
             _UPSERT_EVENT,
             [
-                self._event_row(session(event.session_id), home, owner, event, *known)
+                self._event_row(session(event.session_id), family, owner, event, *known)
                 for event, known in zip(batch.events, reading.models, strict=True)
                 if not (event.stands_in and event.session_id in read)
             ],
@@ -111,27 +117,27 @@ class Writer:
         self._db.executemany(
             _UPSERT_DEED,
             [
-                (session(d.session_id), d.key, home, owner.rank(d.session_id, d.at), d.at, d.kind, d.name)
+                (session(d.session_id), d.key, family, owner.rank(d.session_id, d.at), d.at, d.kind, d.name)
                 for d in batch.deeds
             ],
         )
         self._db.executemany(
             _UPSERT_UNRECORDED,
             [
-                (session(u.session_id), u.key, home, owner.rank(u.session_id, u.at, stands_in=True), u.at, u.kind)
+                (session(u.session_id), u.key, family, owner.rank(u.session_id, u.at, stands_in=True), u.at, u.kind)
                 for u in batch.unrecorded
                 if u.session_id not in read
             ],
         )
 
     def _event_row(
-        self, session: int, home: int, owner: _Owner, event: UsageEvent, model: str | None, model_source: str
+        self, session: int, family: int, owner: _Owner, event: UsageEvent, model: str | None, model_source: str
     ) -> tuple[object, ...]:
         tokens = event.tokens
         return (
             session,
             event.key,
-            home,
+            family,
             owner.rank(event.session_id, event.at, stands_in=event.stands_in),
             event.at,
             event.agent,
@@ -198,10 +204,16 @@ class Writer:
             )
         self._db.execute("DELETE FROM sessions WHERE id = ?", (bare,))
 
-    def _list_read(self, home: int) -> dict[str, int]:
-        """The sessions of a home whose own logs were read; of equal ids the one with the least scope."""
+    def _family(self, provider: str) -> int:
+        """A provider's first home. Events are one wherever they lie: homes are moved, copied and brought together."""
+        return self._db.execute("SELECT min(id) FROM homes WHERE provider = ?", (provider,)).fetchone()[0]
+
+    def _list_read(self, provider: str, home: int) -> dict[str, int]:
+        """The sessions whose own logs were read; of equal ids the one of this home, then that of the least scope."""
         rows = self._db.execute(
-            "SELECT session_id, id FROM sessions WHERE home = ? AND has_log ORDER BY scope DESC", (home,)
+            "SELECT session_id, sessions.id FROM sessions JOIN homes ON homes.id = home"
+            " WHERE provider = ? AND has_log ORDER BY home = ?, scope DESC",
+            (provider, home),
         )
         return dict(rows.fetchall())
 

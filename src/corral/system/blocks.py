@@ -51,21 +51,28 @@ def read_blocks(file: io.FileIO, begin: int, end: int) -> Iterator[Block]:
             file.seek(begin)
 
 
-def find_lines(block: Block, is_dull: Find, find_start: Find) -> Iterator[tuple[int, bytes]]:
+def find_lines(block: Block, is_dull: Find, find_edge: Find) -> Iterator[tuple[int, bytes]]:
     """The block's lines that are not dull, with their place in it.
 
-    `is_dull` knows a dull line at its start; `find_start` finds a newline that no dull line follows.
+    `is_dull` knows a dull line at its start. `find_edge` finds a newline that no dull line follows; or, with a group,
+    one at the end of a line that only begins like a dull one: it was torn, and a record went on behind it.
     """
     data, length = block.data, block.length
-    start = 0
-    while True:
-        stop = data.find(b"\n", start, length)
-        if start or not is_dull(data, 0, length):
-            yield start, bytes(data[start:stop])
-        found = find_start(data, stop, length)
-        if found is None:
+    start = done = 0
+    plain = False
+    while start < length:
+        if plain or not is_dull(data, start, length):
+            done = data.find(b"\n", start, length) + 1
+            yield start, bytes(data[start : done - 1])
+        edge = find_edge(data, max(start, done - 1), length)
+        if edge is None:
             return
-        start = found.end()
+        plain = edge.lastindex is None
+        if not plain:
+            before = data.rfind(b"\n", 0, edge.start()) + 1
+            if before >= max(start, done):
+                yield before, bytes(data[before : edge.start()])
+        start = edge.end()
 
 
 def _find_line_end(file: io.FileIO, position: int, end: int) -> int | None:

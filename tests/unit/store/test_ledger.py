@@ -73,14 +73,35 @@ def test_reading_a_file_again_changes_nothing(tmp_path):
     assert ledger.source_states() == {"/h/s/wire.jsonl": STATE}
 
 
-def test_two_homes_are_two_worlds(tmp_path):
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_an_event_in_a_copied_home_is_one_and_always_of_the_same_home(tmp_path, order):
     import msgspec
 
     ledger = Ledger(str(tmp_path))
     one = reading("s", "a")
-    other = one._replace(source=msgspec.structs.replace(one.source, home="/other", path="/other/wire.jsonl"))
-    ledger.store([one, other])
-    assert ledger.db.execute("SELECT count(*) FROM events").fetchone() == (2,)
+    other = one._replace(source=msgspec.structs.replace(one.source, home="/copy", path="/copy/wire.jsonl"))
+    for number in order:
+        ledger.store([(one, other)[number]])
+    where = "JOIN sessions ON sessions.id = session JOIN homes ON homes.id = sessions.home"
+    rows = ledger.db.execute(f"SELECT path, session_id, ambiguous FROM events {where}").fetchall()
+    assert rows == [("/copy", "s", 0)]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+def test_a_fork_of_a_fork_owns_only_what_it_said_itself(tmp_path, order):
+    """The provider names parents, so the least id must not decide."""
+    import msgspec
+
+    def forked(session_id: str, generation: int, *keys: str) -> Reading:
+        found = reading(session_id, *keys, parent="p")
+        return found._replace(source=msgspec.structs.replace(found.source, generation=generation))
+
+    readings = [reading("z", "a"), forked("m", 1, "a", "b"), forked("c", 2, "a", "b", "c")]
+    ledger = Ledger(str(tmp_path))
+    for number in order:
+        ledger.store([readings[number]])
+    assert owners(ledger) == {"a": "z", "b": "m", "c": "c"}
+    assert ledger.db.execute("SELECT sum(ambiguous) FROM events").fetchone() == (0,)
 
 
 def test_nobody_else_can_read_it(tmp_path):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Iterator
 
@@ -12,10 +11,8 @@ from corral.model.usage import UsageBatch, UsageSource
 from corral.providers.kimi_cli.places import NAME, list_buckets
 from corral.providers.kimi_cli.registry import LOCAL, read_registry
 from corral.providers.kimi_cli.usage_lines import (
-    RECORD,
-    RECORD_HEAD,
+    LOG,
     SHELLS,
-    SHORT,
     STEP_MARKERS,
     Message,
     Payload,
@@ -23,15 +20,9 @@ from corral.providers.kimi_cli.usage_lines import (
     Usage,
     find_command,
     find_seconds,
-    find_start,
-    is_dull,
-    is_marked,
     unwrap,
 )
-from corral.sidecar.files import Unreadable, open_regular
-from corral.system.blocks import LARGEST_LINE, Block, find_lines, read_blocks
-from corral.system.foreign_json import split_records
-from corral.system.transcripts import TAIL_BUDGET, open_transcript
+from corral.system.log_records import list_earlier, read_records
 from corral.system.usage_batch import Gathered, clean_word, name_call
 
 UNRECORDED_KINDS: tuple[str, ...] = (
@@ -108,40 +99,8 @@ class _Reading:
         self._before: _Reading | None = None
 
     def read(self, stop: int | None) -> _Reading:
-        fd = open_regular(self._source.path)
-        if isinstance(fd, Unreadable):
-            self.found.skip(self._since, f"can't be read: {fd.reason}")
-            return self
-        with io.FileIO(fd) as file:
-            end = os.fstat(fd).st_size if stop is None else stop
-            for block in read_blocks(file, self._since, end):
-                self._take_block(block)
-                self.found.next_offset = block.end
+        read_records(self._source.path, stop, LOG, self.found, self._take_record)
         return self
-
-    def _take_block(self, block: Block) -> None:
-        if block.too_long:
-            if not is_dull(block.data):
-                self.found.skip(block.offset, f"a line longer than {LARGEST_LINE >> 20} MiB")
-            return
-        for start, line in find_lines(block, is_dull, find_start):
-            if len(line) < SHORT or is_marked(line):
-                self._take_line(line, block.offset + start)
-
-    def _take_line(self, line: bytes, offset: int) -> None:
-        self.found.offset = offset
-        record = RECORD.decode(line)
-        if record is not None:
-            self._take_record(record, line, offset)
-        elif is_marked(line):
-            pieces, damaged = split_records(line, RECORD_HEAD)
-            for piece in pieces:
-                if record := RECORD.decode(piece):
-                    self._take_record(record, piece, offset)
-                else:
-                    damaged = True
-            if damaged or not pieces:
-                self.found.skip(offset, "not a record that kimi-cli writes, or its numbers are none")
 
     def _take_record(self, record: Record, line: bytes, offset: int) -> None:
         message, stamp = record.message, record.timestamp
@@ -251,7 +210,7 @@ class _Reading:
 
     def _find_open_step(self) -> float | None:
         """When the step began that no line before this reading has ended."""
-        for record in self._earlier(STEP_MARKERS):
+        for record in list_earlier(self._source.path, self._since, LOG, STEP_MARKERS):
             if record is None:
                 return self._read_before().open_step
             payload = record.message.payload
@@ -269,7 +228,7 @@ class _Reading:
     def _was_called(self, call: str) -> bool:
         if self._knows_turn:
             return False
-        for record in self._earlier((b'"ToolCall"', b'"TurnBegin"')):
+        for record in list_earlier(self._source.path, self._since, LOG, (b'"ToolCall"', b'"TurnBegin"')):
             if record is None:
                 return call in self._read_before().calls
             if record.message.type == "TurnBegin":
@@ -277,23 +236,6 @@ class _Reading:
             if record.message.type == "ToolCall" and clean_word(record.message.payload.id) == call:
                 return True
         return False
-
-    def _earlier(self, markers: tuple[bytes, ...]) -> Iterator[Record | None]:
-        """Records before this reading, the last first; None where looking back tells no more."""
-        transcript = open_transcript(self._source.path)
-        if isinstance(transcript, Unreadable):
-            return
-        with transcript:
-            transcript.size = min(transcript.size, self._since)
-            for line in transcript.backward(TAIL_BUDGET):
-                if not is_dull(line.data) and any(marker in line.data for marker in markers):
-                    record = RECORD.decode(line.data)
-                    if record is None:
-                        yield None
-                    elif find_seconds(record.timestamp) is not None:
-                        yield record
-            if transcript.exhausted:
-                yield None
 
     def _read_before(self) -> _Reading:
         """All that lies before this reading, for what its lines alone do not tell."""

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from corral.model.usage import TokenUsage
 from corral.system.foreign_json import ForeignDecoder
+from corral.system.log_records import LogForm
 
 _LATEST = 1e11  # epoch seconds; larger numbers are milliseconds
 _USAGE_MARKER = b'"token_usage"'
@@ -26,12 +27,12 @@ _DULL_HEAD = (
     + rb")"
 )
 """Only a short cut over the layout that kimi-cli writes: what it does not match is decoded or searched for markers."""
-RECORD_HEAD = re.compile(r'\{"timestamp": ?[-+.0-9eE]+, ?"message": ?\{"type"')
-is_dull = re.compile(_DULL_HEAD).match
-find_start = re.compile(rb"\n(?!\Z|" + _DULL_HEAD + rb")").search
-is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
-SHORT = 16 << 10
-"""A line shorter than this is decoded at once; a longer one only if it has a marker."""
+_RECORD_HEAD = re.compile(r'\{"timestamp": ?[-+.0-9eE]+, ?"message": ?\{"type"')
+_is_dull = re.compile(_DULL_HEAD).match
+_USAGE_TAIL = rb"""(?<="mcp_status": null\}\}\}\n)|(?<="plan_mode": false\}\}\}\n)|(?<="plan_mode": true\}\}\}\n)"""
+"""How kimi 1.51 ends a record of usage (2026-11): behind the torn remains of a text only this shows it at no cost."""
+_find_edge = re.compile(rb"\n(?:(?:" + _USAGE_TAIL + rb")()|(?!\Z|" + _DULL_HEAD + rb"))").search
+_is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
 SHELLS = frozenset({"Shell", "Bash", "CMD", "PowerShell"})
 
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
@@ -105,7 +106,6 @@ class _Arguments(Struct):
     command: str
 
 
-RECORD = ForeignDecoder(Record)
 _CALL = ForeignDecoder(_CallRecord)
 _ARGUMENTS = ForeignDecoder(_Arguments)
 
@@ -140,3 +140,10 @@ def find_seconds(stamp: float | None) -> float | None:
         return None
     at = stamp / 1000 if stamp >= _LATEST else stamp
     return at if 0 < at < _LATEST else None
+
+
+def _has_time(record: Record) -> bool:
+    return find_seconds(record.timestamp) is not None
+
+
+LOG = LogForm("kimi-cli", ForeignDecoder(Record), _RECORD_HEAD, _is_dull, _find_edge, _is_marked, _has_time)

@@ -8,7 +8,9 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from corral.model.usage import TokenUsage
+from corral.providers.kimi_code.state import seconds
 from corral.system.foreign_json import ForeignDecoder
+from corral.system.log_records import LogForm
 
 REQUEST_MARKERS = (b'"usage.record"', b'"llm.request"', b'"turn.prompt"', b'"turn.ended"')
 _MARKERS = (*REQUEST_MARKERS, b'"tool.call"', b'"turn.steer"')
@@ -19,12 +21,12 @@ _DULL_HEAD = (
     rb'"(?:content\.part|tool\.result|step\.begin|step\.end))"'
 )
 """Only a short cut over the layout that kimi-code writes: what it does not match is decoded or searched for markers."""
-RECORD_HEAD = re.compile(r'\{"type": ?"')
-is_dull = re.compile(_DULL_HEAD).match
-find_start = re.compile(rb"\n(?!\Z|" + _DULL_HEAD + rb")").search
-is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
-SHORT = 16 << 10
-"""A line shorter than this is decoded at once; a longer one only if it has a marker."""
+_RECORD_HEAD = re.compile(r'\{"type": ?"')
+_is_dull = re.compile(_DULL_HEAD).match
+_USAGE_TAIL = rb"""(?<="usageScope":"turn","time":\d{13}\}\n)|(?<="usageScope":"session","time":\d{13}\}\n)"""
+"""How kimi-code 2.1 ends a record of usage (2026-11): behind the torn remains of text only this shows it at no cost."""
+_find_edge = re.compile(rb"\n(?:(?:" + _USAGE_TAIL + rb")()|(?!\Z|" + _DULL_HEAD + rb"))").search
+_is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
 SHELLS = frozenset({"Bash", "Shell", "PowerShell"})
 
 _Count = Annotated[int, Meta(ge=0, le=1 << 53)]
@@ -83,7 +85,6 @@ class _Call(Struct):
     event: _CallEvent
 
 
-RECORD = ForeignDecoder(Record)
 _CALL = ForeignDecoder(_Call)
 
 
@@ -91,3 +92,10 @@ def find_command(line: bytes) -> str | None:
     """What a shell tool was told to run; only for finding the program's name in it."""
     call = _CALL.decode(line)
     return call.event.args.command if call else None
+
+
+def _has_time(record: Record) -> bool:
+    return seconds(record.time) is not None
+
+
+LOG = LogForm("kimi-code", ForeignDecoder(Record), _RECORD_HEAD, _is_dull, _find_edge, _is_marked, _has_time)

@@ -11,6 +11,7 @@ from corral.providers.qwen_code.usage_lines import (
     MONTH_LINE,
     RECORD,
     RECORD_HEAD,
+    Counts,
     MonthLine,
     Record,
     UiEvent,
@@ -125,7 +126,7 @@ class _TranscriptReader:
         counts = event.counts
         stamp = event.timestamp if find_seconds(event.timestamp) is not None else record.timestamp
         at = find_seconds(stamp)
-        key = _response_key(record, event)
+        key = _response_key(record, event, counts)
         if at is None or key is None:
             self._found.skip(offset, _NO_TIME if key else _UNREADABLE)
         elif not counts.possible:
@@ -232,10 +233,11 @@ class _MonthReader:
         return self._parents
 
 
-def _response_key(record: Record, event: UiEvent) -> str | None:
-    """The response's id with its time: copies share both, and a server that repeats ids does not merge responses."""
+def _response_key(record: Record, event: UiEvent, counts: Counts) -> str | None:
+    """The response's id with its time and counts: copies share them, and a server that repeats ids merges nothing."""
     if event.response_id:
-        return f"{clean_word(event.response_id)}@{clean_word(event.timestamp or record.timestamp)}"
+        figures = f"{counts.input},{counts.output},{counts.cached},{counts.thoughts}"
+        return f"{clean_word(event.response_id)}@{clean_word(event.timestamp or record.timestamp)}:{figures}"
     return clean_word(record.uuid) or None
 
 
