@@ -65,3 +65,20 @@ def test_the_sidecar_needs_only_the_standard_library(tmp_path):
 
 def test_importing_corral_is_lazy(tmp_path):
     assert "msgspec" not in modules_after("import corral", tmp_path)
+
+
+def test_usage_needs_only_the_standard_library_while_nothing_has_changed(tmp_path):
+    log = tmp_path / ".kimi" / "sessions" / ("0" * 32) / "s" / "wire.jsonl"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        '{"timestamp": 1794000000.5, "message": {"type": "StatusUpdate", "payload": {"token_usage": {"input_other": 1,'
+        ' "output": 1}, "message_id": "m"}}}\n'
+    )
+    ask = "from corral.cli.main import main\nassert main(['usage']) == 0"
+    assert "msgspec" in modules_after(ask, tmp_path)
+    loaded = modules_after(ask, tmp_path)
+    foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
+    assert "msgspec" not in loaded and "corral.engine.watch" in loaded
+    assert not any(name.startswith("corral.providers") for name in loaded)
+    assert loaded & HEAVY == set()
+    assert {name for name in foreign if not name.startswith(("_", "sitecustomize"))} <= {"corral", "editables"}

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from corral.cli.parsers import format_help
 from corral.errors import CorralError
+from corral.system.light_import import import_msgspec
 from corral.system.text import printable
 from corral.version import __version__
 
@@ -33,8 +34,10 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh and fish",
 }
 
-_TOLD_BESIDE = {"show", "explain", "pid", "resume", "usage", "sql", "hooks"}
-"""Commands that go on with the defaults when the configuration is faulty; the others tell it in what they print."""
+_TOLD_BESIDE = {"show", "explain", "pid", "resume", "sql", "hooks"}
+"""Commands that go on with the defaults when the configuration is faulty; the others tell it themselves."""
+_BEGIN_WITHOUT = ("usage",)
+"""Commands that need msgspec only when something has changed, and fetch it then."""
 _BUG = 70
 _NO_OUTPUT = 1
 
@@ -65,16 +68,17 @@ def build_parser(command: str | None = None) -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. `corral` alone is `corral ps`."""
-    _import_msgspec_lightly()
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or (words[0].startswith("-") and words[0] not in {"-h", "--help", "--version"}):
         words.insert(0, "ps")
+    if words[0] not in _BEGIN_WITHOUT:
+        import_msgspec()
     try:
         if words[0] not in COMMANDS and not words[0].startswith("-"):
             raise _unknown_command(words[0])
         args = build_parser(words[0]).parse_args(words)
         if args.command in _TOLD_BESIDE:
-            _tell_config_problem()
+            tell_config_problem()
         return args.run(args)
     except CorralError as error:
         _tell(error)
@@ -94,26 +98,15 @@ def _tell(error: CorralError) -> None:
         print("\n".join(printable(part) for part in line.split("\n")), file=sys.stderr)
 
 
-def _tell_config_problem() -> None:
+def tell_config_problem() -> None:
+    """Say on standard error why the configuration is not in force, if it is not."""
+    import_msgspec()
     from corral.engine.settings import read_settings
 
     if (config := read_settings()).problem:
         from corral.cli.config import faulty
 
         _tell(faulty(config))
-
-
-def _import_msgspec_lightly() -> None:
-    """msgspec prefers typing_extensions, where that is installed, for what typing can do as well since 3.11.
-
-    It would bring `inspect` along and cost a sixth of the time that `corral ps` may take.
-    """
-    absent = "typing_extensions" not in sys.modules
-    if absent:
-        sys.modules["typing_extensions"] = None  # pyright: ignore[reportArgumentType]
-    importlib.import_module("msgspec")
-    if absent:
-        del sys.modules["typing_extensions"]
 
 
 def _prepare_output() -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from decimal import Decimal
 
-from corral.cli.output import print_json, print_lines
+from corral.cli.output import print_json, print_lines, to_plain
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.cli.usage_table import say_money
@@ -41,7 +41,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     glance = take_glance()
     if args.json:
-        print_json(glance)
+        print_json(to_plain(glance))
     else:
         print_lines([render(glance, colour=args.color or use_colour())])
     return 0

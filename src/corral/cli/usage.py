@@ -7,16 +7,16 @@ import os
 import sys
 import time
 
-from corral.cli.output import print_json, print_lines
+from corral.cli.output import print_json, print_lines, to_plain
 from corral.cli.parsers import Commands, add_command
 from corral.cli.periods import find_zone, parse_budget, parse_keys, parse_time
 from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
 from corral.cli.usage_table import print_csv, render
 from corral.engine.account import update_ledger
-from corral.engine.catalogue import find_provider
+from corral.engine.footing import may_have_problem
 from corral.engine.ledger_access import open_ledger
-from corral.engine.usage_report import KEYS, UsageQuery, report_usage
+from corral.engine.usage_report import KEYS, UsageQuery, name_untraced, report_usage
 from corral.errors import CorralError
 
 _EXAMPLES = """\
@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
         since=parse_time(args.since, zone, now),
         until=parse_time(args.until, zone, now),
         zone=zone,
-        provider=find_provider(args.provider).name if args.provider else None,
+        provider=_find_provider(args.provider) if args.provider else None,
         model=args.model,
         project=os.path.abspath(os.path.expanduser(args.project)) if args.project else None,
         session=args.session,
@@ -84,22 +84,21 @@ def run(args: argparse.Namespace) -> int:
     trend, drawn = None, sys.stdout.isatty() and not (args.json or args.csv)
     with open_ledger() as ledger:
         update_ledger(ledger, progress_bar())
+        if may_have_problem(ledger):
+            _tell_config_problem()
         report = report_usage(ledger, query)
-        from corral.engine.usage_turns import add_turns
-
-        report = add_turns(ledger, query, report)
+        if args.json:
+            report = name_untraced(ledger, query, report)
         if drawn:
             from corral.engine.usage_trend import find_trend
 
             trend = find_trend(ledger, query, now)
     if budget is not None:
-        from msgspec.structs import replace
-
         from corral.engine.budget import check_budget
 
-        report = replace(report, budget=check_budget(report, () if args.by is None else by, budget))
+        report = report._replace(budget=check_budget(report, () if args.by is None else by, budget))
     if args.json:
-        print_json(report)
+        print_json(to_plain(report))
     elif args.csv:
         print_csv(report, query.by)
     else:
@@ -107,11 +106,27 @@ def run(args: argparse.Namespace) -> int:
     return 1 if report.budget is not None and report.budget.over else 0
 
 
+def _tell_config_problem() -> None:
+    from corral.cli.main import tell_config_problem
+
+    tell_config_problem()
+
+
+def _find_provider(name: str) -> str:
+    from corral.system.light_import import import_msgspec
+
+    import_msgspec()
+    from corral.engine.catalogue import find_provider
+
+    return find_provider(name).name
+
+
 def _explain(args: argparse.Namespace) -> int:
     given = ("by", "since", "until", "provider", "model", "project", "session", "budget", "csv")
     if wrong := [name for name in given if getattr(args, name)]:
         hint = "corral usage --explain SESSION [--tz Z] [--json]"
         raise CorralError(f"--explain is about one session as a whole, without --{wrong[0]}", hint=hint, exit_code=2)
+    _tell_config_problem()
     from corral.cli.usage_explanation import render as render_explanation
     from corral.engine.usage_explain import explain_usage
 

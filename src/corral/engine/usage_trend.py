@@ -5,8 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from msgspec.structs import replace
-
 from corral.engine.usage_labels import TIME_KEYS
 from corral.engine.usage_report import UsageQuery, report_usage
 from corral.store.ledger import Ledger
@@ -25,7 +23,7 @@ def find_trend(ledger: Ledger, query: UsageQuery, now: float) -> Trend | None:
     days = [(last.date() - timedelta(days=back)) for back in reversed(range(DAYS))]
     first = datetime(days[0].year, days[0].month, days[0].day, tzinfo=query.zone).timestamp()
     since = first if query.since is None else max(first, query.since)
-    daily = report_usage(ledger, replace(query, by=(*query.by, "day"), since=since))
+    daily = report_usage(ledger, query._replace(by=(*query.by, "day"), since=since))
     names = {day.isoformat(): position for position, day in enumerate(days)}
     priced = daily.total.cost.amount is not None
     found: dict[tuple[str | None, ...], list[Decimal]] = {}

@@ -5,31 +5,55 @@ Standard library only: a report that finds nothing new must not pay for more.
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from corral.store.ledger_writer import STATE_COLUMNS, Reading, SourceState, Writer, store_state
+from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState, make_rows
 from corral.version import __version__
 
 __all__ = ["SCHEMA", "Ledger", "Reading", "SourceState"]
 
-SCHEMA = 1
+SCHEMA = 2
 _BUSY_SECONDS = 30.0
+_WRITE_CACHE_KIB = 24 << 10
+_LATE_INDEX = "events_by_session"
+"""Made when everything is there, where a ledger is built aside: that is quicker than to keep it up."""
+_PRICED_BY = "priced_by"
+_STATE = ", ".join(SourceState._fields)
 
 
 class Ledger:
     """One file, several processes: readers never wait, writers take turns."""
 
-    def __init__(self, state_dir: str) -> None:
-        """Raises OSError or sqlite3.Error when there can be no ledger at all."""
+    def __init__(self, state_dir: str, *, aside: bool = False, unwritable: str | None = None) -> None:
+        """Raises OSError or sqlite3.Error when there can be no ledger at all.
+
+        With `aside`, one that does not exist yet is built under another name and appears whole with `publish`: that
+        spares a first reading most of its writing, and who is killed in it leaves nothing half done.
+
+        With `unwritable`, the reason why nothing can be written there, it lives in memory and begins with what can be
+        read.
+        """
         self.path = os.path.join(state_dir, "ledger.db")
         self.notice: str | None = None
         """Something a person should know: it is newer than this corral, or was set aside and rebuilt."""
-        os.makedirs(state_dir, mode=0o700, exist_ok=True)
         self.read_only = False
+        self.changed = False
+        """Something was stored."""
+        self.in_memory = unwritable is not None
+        self._aside: str | None = None
+        if self.in_memory:
+            self.db = _open_in_memory(self.path)
+            self.notice = f"{state_dir} can't be written ({unwritable}): nothing is kept, logs are read every time"
+            return
+        os.makedirs(state_dir, mode=0o700, exist_ok=True)
+        if aside and not os.path.lexists(self.path):
+            self._aside = f"{self.path}.new-{os.getpid()}"
+            _sweep(state_dir)
         try:
             self.db = self._open()
         except sqlite3.OperationalError:
@@ -38,19 +62,25 @@ class Ledger:
             self.db = self._rebuild(str(error))
 
     def _open(self) -> sqlite3.Connection:
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        path = self._aside or self.path
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         os.close(fd)
-        db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
-        db.execute("PRAGMA synchronous = FULL")
+        db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+        if self._aside:
+            db.execute("PRAGMA journal_mode = OFF")
+            db.execute("PRAGMA synchronous = OFF")
+        else:
+            db.execute("PRAGMA synchronous = FULL")
         found = _find_schema(db)
         if found is None:
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("BEGIN IMMEDIATE")
-            if _find_schema(db) is None:
-                for statement in _read_schema().split(";\n"):
-                    db.execute(statement)
-                db.execute("INSERT INTO about VALUES (?, ?)", (SCHEMA, __version__))
-            db.execute("COMMIT")
+            if not self._aside:
+                db.execute("PRAGMA journal_mode = WAL")
+            _create(db)
+            if self._aside:
+                db.execute(f"DROP INDEX {_LATE_INDEX}")
+        elif found < SCHEMA:
+            db.close()
+            raise sqlite3.DatabaseError(f"made by an early corral, schema {found}")
         elif found > SCHEMA:
             db.close()
             self.read_only = True
@@ -58,26 +88,67 @@ class Ledger:
             db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         return db
 
+    def publish(self) -> None:
+        """Let a ledger that was built aside appear. Whoever was first with another one wins: that is opened then."""
+        if not self._aside:
+            return
+        from corral.store.ledger_sums import rebuild_sums
+
+        self.db.execute("BEGIN")
+        self.db.execute(next(one for one in read_schema().split(";\n") if f"INDEX {_LATE_INDEX} " in one))
+        rebuild_sums(self.db)
+        self.db.execute("COMMIT")
+        self.db.execute("PRAGMA journal_mode = WAL")
+        self.db.close()
+        fd = os.open(self._aside, os.O_RDONLY | os.O_CLOEXEC)
+        os.fsync(fd)
+        os.close(fd)
+        try:
+            os.link(self._aside, self.path)
+        except FileExistsError:
+            pass
+        except OSError as error:
+            if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
+                raise
+            os.rename(self._aside, self.path)  # a filesystem without links
+        with suppress(FileNotFoundError):
+            os.unlink(self._aside)
+        directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.fsync(directory)
+        os.close(directory)
+        self._aside = None
+        self.db = self._open()
+
     def _rebuild(self, why: str) -> sqlite3.Connection:
         """Set a broken file aside, save what can be read of it, and go on with a new one."""
-        aside = f"{self.path}.broken-{time.strftime('%Y%m%dT%H%M%S')}"
-        os.rename(self.path, aside)
+        from corral.store.ledger_backup import list_backups
+        from corral.store.ledger_salvage import salvage
+
+        broken = f"{self.path}.broken-{time.strftime('%Y%m%dT%H%M%S')}"
+        os.rename(self.path, broken)
         for suffix in ("-wal", "-shm"):
             with suppress(FileNotFoundError):
-                os.rename(self.path + suffix, aside + suffix)
+                os.rename(self.path + suffix, broken + suffix)
         db = self._open()
-        saved = _salvage(aside, db)
-        self.notice = f"the ledger was broken ({why}): it is now {aside}; {saved} rows were saved, logs are read anew"
+        saved = sum(salvage(path, db) for path in (broken, *list_backups(self.path)))
+        self.notice = (
+            f"the ledger could not be used ({why}): it is now {broken}; {saved} rows were saved, logs are read anew"
+        )
         return db
+
+    def rebuild(self, why: str) -> None:
+        """The same for damage that showed only later."""
+        self.db.close()
+        self.db = self._rebuild(why)
 
     def source_states(self) -> dict[str, SourceState]:
         """Every file that was ever read."""
-        rows = self.db.execute(f"SELECT path, {STATE_COLUMNS} FROM sources")
+        rows = self.db.execute(f"SELECT path, {_STATE} FROM sources")
         return {row[0]: SourceState(*row[1:]) for row in rows}
 
     def find_source(self, path: str) -> SourceState | None:
         """One file or directory as it was when it was last read."""
-        row = self.db.execute(f"SELECT {STATE_COLUMNS} FROM sources WHERE path = ?", (path,)).fetchone()
+        row = self.db.execute(f"SELECT {_STATE} FROM sources WHERE path = ?", (path,)).fetchone()
         return SourceState(*row) if row else None
 
     def home_paths(self, provider: str) -> list[str]:
@@ -86,28 +157,77 @@ class Ledger:
 
     def note_homes(self, provider: str, paths: Iterable[str], source: str, state: SourceState) -> None:
         """Keep homes that are known from somewhere else, with how that was when it was read."""
+        from corral.store.ledger_writer import store_state
+
         self.db.execute("BEGIN IMMEDIATE")
         rows = [(provider, path) for path in sorted(paths)]
         self.db.executemany("INSERT OR IGNORE INTO homes (provider, path) VALUES (?, ?)", rows)
         store_state(self.db, source, state)
         self.db.execute("COMMIT")
 
-    def store(self, readings: Iterable[Reading]) -> None:
+    def store(self, readings: Iterable[Reading], pricer: Pricer | None = None) -> None:
         """All of them or none: a reading and how far it came are one."""
+        self.store_rows((make_rows(reading, pricer) for reading in readings), pricer)
+
+    def store_rows(self, found: Iterable[Rows], pricer: Pricer | None) -> None:
+        """The same with rows that were made elsewhere, by the same pricer."""
+        if self.read_only:
+            return
+        from corral.store.ledger_sums import price_all, price_stale, refresh_sums, take_notes
+        from corral.store.ledger_writer import Writer
+
+        self.db.execute(f"PRAGMA cache_size = -{_WRITE_CACHE_KIB}")
+        take_notes(self.db)
+        self.db.execute("BEGIN IMMEDIATE")
+        try:
+            repriced = self._begin_prices(pricer)
+            writer = Writer(self.db)
+            for rows in found:
+                writer.write(rows)
+            price_stale(self.db, pricer)
+            if self._aside is None:
+                refresh_sums(self.db, writer.touched)
+            if pricer is not None and repriced:
+                price_all(self.db, pricer)
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            raise
+        self.changed = True
+
+    def _begin_prices(self, pricer: Pricer | None) -> bool:
+        """Note whose prices hold from now on. True when there are events with other ones."""
+        if pricer is None or self.is_priced_by(pricer.stamp):
+            return False
+        self._put_memo(_PRICED_BY, pricer.stamp.encode())
+        return self.db.execute("SELECT 1 FROM events LIMIT 1").fetchone() is not None
+
+    def is_priced_by(self, stamp: str) -> bool:
+        """Whether every event has the price that a pricer of this stamp gives it."""
+        return self.find_memo(_PRICED_BY) == stamp.encode()
+
+    def find_memo(self, name: str) -> bytes | None:
+        found = self.db.execute("SELECT value FROM memo WHERE name = ?", (name,)).fetchone()
+        return found[0] if found else None
+
+    def keep_memos(self, memos: dict[str, bytes]) -> None:
+        """Remember what spares work the next time. Losing it costs time and nothing else."""
         if self.read_only:
             return
         self.db.execute("BEGIN IMMEDIATE")
-        try:
-            writer = Writer(self.db)
-            for reading in readings:
-                writer.write(reading)
-            self.db.execute("COMMIT")
-        except BaseException:
-            self.db.execute("ROLLBACK")
-            raise
+        for name, value in memos.items():
+            self._put_memo(name, value)
+        self.db.execute("COMMIT")
+
+    def _put_memo(self, name: str, value: bytes) -> None:
+        self.db.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (name, value))
 
     def close(self) -> None:
         self.db.close()
+        if self._aside:
+            with suppress(FileNotFoundError):
+                os.unlink(self._aside)
 
 
 def _find_schema(db: sqlite3.Connection) -> int | None:
@@ -117,25 +237,40 @@ def _find_schema(db: sqlite3.Connection) -> int | None:
     return row[0] if row else None
 
 
-def _read_schema() -> str:
+def _open_in_memory(path: str) -> sqlite3.Connection:
+    """An empty ledger, or a copy of the one at `path` if it can be read and is of this schema."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    with suppress(sqlite3.Error):
+        old = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+        if _find_schema(old) == SCHEMA:
+            old.backup(db)
+        old.close()
+    if _find_schema(db) is None:
+        _create(db)
+    return db
+
+
+def _create(db: sqlite3.Connection) -> None:
+    db.execute("BEGIN IMMEDIATE")
+    if _find_schema(db) is None:
+        for statement in read_schema().split(";\n"):
+            db.execute(statement)
+        db.execute("INSERT INTO about VALUES (?, ?)", (SCHEMA, __version__))
+    db.execute("COMMIT")
+
+
+def read_schema() -> str:
+    """The statements that make an empty ledger."""
     with open(os.path.join(os.path.dirname(__file__), "ledger.sql"), encoding="utf-8") as file:
         return file.read()
 
 
-def _salvage(broken: str, db: sqlite3.Connection) -> int:
-    """Copy every row that can still be read, table by table; how many there were."""
-    saved = 0
-    try:
-        old = sqlite3.connect(f"file:{broken}?mode=ro", uri=True)
-    except sqlite3.Error:
-        return 0
-    with suppress(sqlite3.Error):
-        for table in ("homes", "sessions", "events", "deeds", "unrecorded"):
-            with suppress(sqlite3.Error):
-                rows = old.execute(f"SELECT * FROM {table}")
-                marks = ", ".join("?" * len(rows.description))
-                for row in rows:
-                    db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", row)
-                    saved += 1
-    old.close()
-    return saved
+def _sweep(state_dir: str) -> None:
+    """Remove what first readings that were killed have left. One that still runs keeps its open file's name until it
+    is a day old."""
+    with os.scandir(state_dir) as entries:
+        for entry in entries:
+            if entry.name.startswith("ledger.db.new-"):
+                with suppress(OSError):
+                    if time.time() - entry.stat().st_mtime > 86_400:
+                        os.unlink(entry.path)

@@ -1,4 +1,4 @@
--- ledger.db, schema 1: what every provider recorded of its use, each request once, kept when the logs are gone.
+-- ledger.db, schema 2: what every provider recorded of its use, each request once, kept when the logs are gone.
 
 CREATE TABLE about (schema INTEGER NOT NULL, made_by TEXT NOT NULL);
 
@@ -13,7 +13,8 @@ CREATE TABLE sources (
     head INTEGER NOT NULL,          -- checksum of the first bytes: a rewritten file differs here
     head_size INTEGER NOT NULL,     -- how many bytes that is
     offset INTEGER NOT NULL,        -- where the next reading begins
-    tail INTEGER NOT NULL           -- checksum of the last bytes before that
+    tail INTEGER NOT NULL,          -- checksum of the last bytes before that
+    described TEXT                  -- whose file it is, as JSON: it can be read on without listing its home
 );
 
 CREATE TABLE homes (
@@ -52,9 +53,12 @@ CREATE TABLE events (
     reasoning INTEGER NOT NULL,
     branch TEXT,
     ambiguous INTEGER NOT NULL DEFAULT 0, -- 1 if several sessions hold it and nobody says which is the original
+    dollars INTEGER,                -- whole US dollars, by the prices that `memo` names; NULL: no known price
+    picos INTEGER,                  -- and millionths of a millionth of one
+    assumed INTEGER NOT NULL DEFAULT 0, -- 1 if priced by a model or rate that is assumed
     UNIQUE (home, key)
 );
-CREATE INDEX events_by_time ON events (at);
+CREATE INDEX events_by_session ON events (session, at);
 CREATE INDEX events_of_shared_files ON events (session) WHERE rank >= '80';
 
 -- Turns and calls of tools: counted, never quoted.
@@ -68,6 +72,7 @@ CREATE TABLE deeds (
     name TEXT NOT NULL,             -- of a tool; of a shell command, after a space, its program
     PRIMARY KEY (home, key)
 ) WITHOUT ROWID;
+CREATE INDEX turns_by_session ON deeds (session, at) WHERE kind = 'turn';
 
 -- Requests that left a trace and no tokens.
 CREATE TABLE unrecorded (
@@ -87,3 +92,29 @@ CREATE TABLE skips (
     reason TEXT NOT NULL,
     PRIMARY KEY (source, offset)
 ) WITHOUT ROWID;
+
+-- Sums of `events` and of turns by quarter of an hour, so that a report reads few rows. Always derivable from them:
+-- every offset of a time zone is a multiple of a quarter, and every request was priced before it was added.
+CREATE TABLE quarters (
+    quarter INTEGER NOT NULL,       -- epoch seconds / 900
+    session INTEGER NOT NULL REFERENCES sessions (id),
+    model TEXT NOT NULL,            -- empty: not known
+    branch TEXT NOT NULL,
+    turns INTEGER NOT NULL,         -- of the session in that quarter, on one of its rows
+    events INTEGER NOT NULL,
+    input INTEGER NOT NULL,
+    cache_read INTEGER NOT NULL,
+    cache_write INTEGER NOT NULL,
+    cache_write_1h INTEGER NOT NULL,
+    output INTEGER NOT NULL,
+    reasoning INTEGER NOT NULL,
+    dollars INTEGER NOT NULL,
+    picos INTEGER NOT NULL,
+    unpriced INTEGER NOT NULL,      -- events without a price
+    assumed INTEGER NOT NULL,
+    PRIMARY KEY (quarter, session, model, branch)
+) WITHOUT ROWID;
+CREATE INDEX quarters_by_session ON quarters (session);
+
+-- What spares work the next time: which prices were used, and how every directory and file looked.
+CREATE TABLE memo (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;

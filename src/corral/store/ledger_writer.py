@@ -7,12 +7,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
 
-if TYPE_CHECKING:
-    from corral.model.usage import UsageBatch, UsageEvent, UsageSource
-
-STATE_COLUMNS = "device, inode, size, mtime_ns, head, head_size, offset, tail"
+from corral.store.ledger_rows import SHARED, STAND_IN, Rows, SourceState
 
 _HOME_OF = "(SELECT path FROM homes JOIN sessions ON homes.id = sessions.home WHERE sessions.id = {})"
 _OWN = (
@@ -25,9 +21,9 @@ _SURE = "(CASE {}model_source WHEN 'recorded' THEN 2 WHEN 'journal' THEN 1 ELSE 
 _SURER = f"{_SURE.format('excluded.')} > {_SURE.format('')}"
 _TAKE_MODEL = f"({_SURER} OR ({_OWN} AND {_SURE.format('excluded.')} = {_SURE.format('')} AND {_SURE.format('')} > 0))"
 _UPSERT_EVENT = f"""
-INSERT INTO events (session, key, home, rank, at, agent, model, model_source, input, cache_read, cache_write,
-    cache_write_1h, output, reasoning, branch)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+INSERT INTO events (session, home, key, rank, at, agent, model, model_source, input, cache_read, cache_write,
+    cache_write_1h, output, reasoning, branch, dollars, picos, assumed)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (home, key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session),
     agent = iif({_OWN}, excluded.agent, agent),
@@ -42,124 +38,63 @@ ON CONFLICT (home, key) DO UPDATE SET
 WHERE excluded.rank != rank OR excluded.at < at OR excluded.session != session OR {_SURER}
 """
 _UPSERT_DEED = f"""
-INSERT INTO deeds (session, key, home, rank, at, kind, name) VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO deeds (session, home, key, rank, at, kind, name) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (home, key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session), rank = min(rank, excluded.rank), at = min(at, excluded.at)
 WHERE {_OWN} OR excluded.at < at
 """
 _UPSERT_UNRECORDED = f"""
-INSERT INTO unrecorded (session, key, home, rank, at, kind) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO unrecorded (session, home, key, rank, at, kind) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (home, key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session), kind = iif({_OWN}, excluded.kind, kind),
     rank = min(rank, excluded.rank), at = min(at, excluded.at)
 WHERE {_OWN} OR excluded.at < at
 """
-_SHARED = "80"
-_STAND_IN = "90"
-"""They begin the rank of what a file of the whole home says: of any session; of one whose own log was never read."""
-
-
-class SourceState(NamedTuple):
-    """A file as it was when it was last read."""
-
-    device: int
-    inode: int
-    size: int
-    mtime_ns: int
-    head: int
-    head_size: int
-    offset: int
-    tail: int = 0
-
-
-class Reading(NamedTuple):
-    """What one reading of one file gave, to be stored in one piece with how far it came."""
-
-    source: UsageSource
-    state: SourceState
-    batch: UsageBatch
-    models: Sequence[tuple[str | None, str]]
-    """For each event of the batch: the model and how it is known."""
-    since: int = 0
-    """Where the reading began."""
-    begun_at: float | None = None
-    """When an agent first reported the session, in epoch seconds."""
 
 
 class Writer:
-    """Stores readings within one transaction; homes and sessions are looked up once."""
+    """Stores rows within one transaction; homes and sessions are looked up once."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._homes: dict[tuple[str, str], int] = {}
         self._sessions: dict[tuple[int, str, str, bool], int] = {}
+        self._families: dict[str, int] = {}
+        self._skipped: set[str] | None = None
+        self.touched: set[int] = set()
+        """Sessions that were written to; ledger_sums notes those that something was taken from."""
 
-    def write(self, reading: Reading) -> None:
-        source, batch = reading.source, reading.batch
-        home = self._home(source.provider, source.home)
-        self._store_source(reading)
-        owner = _Owner(reading)
-        family = self._family(source.provider)
-        read = self._list_read(source.provider, home) if not source.session_id else {}
-
-        def session(session_id: str) -> int:
+    def write(self, rows: Rows) -> None:
+        home = self._home(rows.provider, rows.home)
+        self._store_source(rows)
+        family = self._family(rows.provider)
+        read = self._list_read(rows.provider, home) if not rows.session_id else {}
+        events, unrecorded = rows.events, rows.unrecorded
+        if read:
+            events = [row for row in events if not (row[2] >= STAND_IN and row[0] in read)]
+            unrecorded = [row for row in unrecorded if row[0] not in read]
+        for upsert, found in ((_UPSERT_EVENT, events), (_UPSERT_DEED, rows.deeds), (_UPSERT_UNRECORDED, unrecorded)):
             # A file of the whole home names sessions without their container.
-            return read.get(session_id) or self._session(source, home, session_id)
+            ids = {name: read.get(name) or self._session(rows, home, name) for name in {row[0] for row in found}}
+            self.touched.update(ids.values())
+            self._db.executemany(upsert, [(ids[row[0]], family, *row[1:]) for row in found])
 
+    def _store_source(self, rows: Rows) -> None:
+        store_state(self._db, rows.path, rows.state, rows.described)
+        if not rows.skips and rows.path not in self._list_skipped():
+            return
+        (source_id,) = self._db.execute("SELECT id FROM sources WHERE path = ?", (rows.path,)).fetchone()
+        self._db.execute("DELETE FROM skips WHERE source = ? AND offset >= ?", (source_id, rows.since))
         self._db.executemany(
-            _UPSERT_EVENT,
-            [
-                self._event_row(session(event.session_id), family, owner, event, *known)
-                for event, known in zip(batch.events, reading.models, strict=True)
-                if not (event.stands_in and event.session_id in read)
-            ],
-        )
-        self._db.executemany(
-            _UPSERT_DEED,
-            [
-                (session(d.session_id), d.key, family, owner.rank(d.session_id, d.at), d.at, d.kind, d.name)
-                for d in batch.deeds
-            ],
-        )
-        self._db.executemany(
-            _UPSERT_UNRECORDED,
-            [
-                (session(u.session_id), u.key, family, owner.rank(u.session_id, u.at, stands_in=True), u.at, u.kind)
-                for u in batch.unrecorded
-                if u.session_id not in read
-            ],
+            "INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", [(source_id, *skip) for skip in rows.skips]
         )
 
-    def _event_row(
-        self, session: int, family: int, owner: _Owner, event: UsageEvent, model: str | None, model_source: str
-    ) -> tuple[object, ...]:
-        tokens = event.tokens
-        return (
-            session,
-            event.key,
-            family,
-            owner.rank(event.session_id, event.at, stands_in=event.stands_in),
-            event.at,
-            event.agent,
-            model,
-            model_source,
-            tokens.input,
-            tokens.cache_read,
-            tokens.cache_write,
-            tokens.cache_write_1h,
-            tokens.output,
-            tokens.reasoning,
-            event.branch,
-        )
-
-    def _store_source(self, reading: Reading) -> None:
-        store_state(self._db, reading.source.path, reading.state)
-        (source_id,) = self._db.execute("SELECT id FROM sources WHERE path = ?", (reading.source.path,)).fetchone()
-        self._db.execute("DELETE FROM skips WHERE source = ? AND offset >= ?", (source_id, reading.since))
-        self._db.executemany(
-            "INSERT OR REPLACE INTO skips VALUES (?, ?, ?)",
-            [(source_id, skip.offset, skip.reason) for skip in reading.batch.skipped],
-        )
+    def _list_skipped(self) -> set[str]:
+        """The files of which lines could not be counted when this transaction began."""
+        if self._skipped is None:
+            query = "SELECT DISTINCT path FROM skips JOIN sources ON sources.id = source"
+            self._skipped = {path for (path,) in self._db.execute(query)}
+        return self._skipped
 
     def _home(self, provider: str, path: str) -> int:
         if (provider, path) not in self._homes:
@@ -170,27 +105,27 @@ class Writer:
             self._homes[provider, path] = found[0]
         return self._homes[provider, path]
 
-    def _session(self, source: UsageSource, home: int, session_id: str) -> int:
-        own = source.session_id == session_id
-        cached = (home, source.scope, session_id, own)
+    def _session(self, rows: Rows, home: int, session_id: str) -> int:
+        own = rows.session_id == session_id
+        cached = (home, rows.scope, session_id, own)
         if cached not in self._sessions:
-            self._sessions[cached] = self._store_session(source, home, session_id, own=own)
+            self._sessions[cached] = self._store_session(rows, home, session_id, own=own)
         return self._sessions[cached]
 
-    def _store_session(self, source: UsageSource, home: int, session_id: str, *, own: bool) -> int:
+    def _store_session(self, rows: Rows, home: int, session_id: str, *, own: bool) -> int:
         """Its own log tells where a session ran; a copy of its lines only as long as nothing else does."""
-        key = (home, source.scope, session_id)
+        key = (home, rows.scope, session_id)
         self._db.execute(
             "INSERT INTO sessions (home, scope, session_id, work_dir, has_log) VALUES (?, ?, ?, ?, ?)"
             " ON CONFLICT DO UPDATE SET has_log = max(has_log, excluded.has_log), work_dir = CASE"
             " WHEN excluded.has_log THEN coalesce(excluded.work_dir, iif(has_log, work_dir, NULL))"
             " WHEN has_log THEN work_dir"
             " ELSE min(coalesce(work_dir, excluded.work_dir), coalesce(excluded.work_dir, work_dir)) END",
-            (*key, source.work_dir, own),
+            (*key, rows.work_dir, own),
         )
         find = "SELECT id FROM sessions WHERE home = ? AND scope = ? AND session_id = ?"
         (found,) = self._db.execute(find, key).fetchone()
-        bare = self._db.execute(find, (home, "", session_id)).fetchone() if own and source.scope else None
+        bare = self._db.execute(find, (home, "", session_id)).fetchone() if own and rows.scope else None
         if bare is not None:
             self._adopt(bare[0], found)
         return found
@@ -198,15 +133,18 @@ class Writer:
     def _adopt(self, bare: int, session: int) -> None:
         """The log of a session is found that only a file of the whole home had named."""
         for table in ("events", "unrecorded"):
-            self._db.execute(f"DELETE FROM {table} WHERE session = ? AND rank >= '{_STAND_IN}'", (bare,))
+            self._db.execute(f"DELETE FROM {table} WHERE session = ? AND rank >= '{STAND_IN}'", (bare,))
             self._db.execute(
-                f"UPDATE {table} SET session = ? WHERE session = ? AND rank >= '{_SHARED}'", (session, bare)
+                f"UPDATE {table} SET session = ? WHERE session = ? AND rank >= '{SHARED}'", (session, bare)
             )
         self._db.execute("DELETE FROM sessions WHERE id = ?", (bare,))
 
     def _family(self, provider: str) -> int:
         """A provider's first home. Events are one wherever they lie: homes are moved, copied and brought together."""
-        return self._db.execute("SELECT min(id) FROM homes WHERE provider = ?", (provider,)).fetchone()[0]
+        if provider not in self._families:
+            found = self._db.execute("SELECT min(id) FROM homes WHERE provider = ?", (provider,)).fetchone()
+            self._families[provider] = found[0]
+        return self._families[provider]
 
     def _list_read(self, provider: str, home: int) -> dict[str, int]:
         """The sessions whose own logs were read; of equal ids the one of this home, then that of the least scope."""
@@ -218,35 +156,11 @@ class Writer:
         return dict(rows.fetchall())
 
 
-class _Owner:
-    """Of several sessions that hold one event, the one with the least rank owns it.
-
-    A rank begins with two digits: 00 is a session that an agent had reported before the event, so that it is no copy;
-    01 one of which nobody says whether it is a fork; then forks by the provider's word, a fork of a fork after its
-    parent; 80 and 90 what a file of the whole home says. Among equals the least id decides: then it is ambiguous.
-    """
-
-    def __init__(self, reading: Reading) -> None:
-        source = reading.source
-        self._begun_at = reading.begun_at
-        self._word = f"{min(source.generation or int(source.parent_id is not None), 60) + 1:02}"
-        self._shared = not source.session_id
-        self._scope = source.scope
-
-    def rank(self, session_id: str, at: float, *, stands_in: bool = False) -> str:
-        word = self._word
-        if self._shared:
-            word = _STAND_IN if stands_in else _SHARED
-        elif self._begun_at is not None and self._begun_at <= at:
-            word = "00"
-        return f"{word}{session_id}/{self._scope}"
-
-
-def store_state(db: sqlite3.Connection, path: str, state: SourceState) -> None:
+def store_state(db: sqlite3.Connection, path: str, state: Sequence[int], described: str | None = None) -> None:
     db.execute(
-        f"INSERT INTO sources (path, {STATE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+        f"INSERT INTO sources (path, {', '.join(SourceState._fields)}, described) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (path) DO UPDATE SET device = excluded.device, inode = excluded.inode, size = excluded.size,"
         " mtime_ns = excluded.mtime_ns, head = excluded.head, head_size = excluded.head_size,"
-        " offset = excluded.offset, tail = excluded.tail",
-        (path, *state),
+        " offset = excluded.offset, tail = excluded.tail, described = excluded.described",
+        (path, *state, described),
     )

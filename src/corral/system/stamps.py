@@ -33,13 +33,13 @@ def read_stamps(groups: Sequence[Group], meanwhile: Callable[[], None]) -> list[
     `meanwhile` is what the caller has to do anyhow before it can use them; it is done beside the child's work.
     """
     total = sum(len(group.names) for group in groups)
-    if total < _WORTH_FORKING or not _may_fork():
+    if total < _WORTH_FORKING or not may_fork():
         meanwhile()
         return [_look(group) for group in groups]
     return _read_in_two(groups, total, meanwhile)
 
 
-def _may_fork() -> bool:
+def may_fork() -> bool:
     """Only a process without threads can be forked safely."""
     threading = sys.modules.get("threading")
     return hasattr(os, "fork") and (os.cpu_count() or 1) > 1 and (threading is None or threading.active_count() == 1)
@@ -85,9 +85,14 @@ def _look(group: Group) -> bytes:
         except (OSError, ValueError):
             found += _NOTHING
         else:
-            found += (seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode)
+            found += (seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode)  # as to_stamp does
     os.close(fd)
     return array("q", found).tobytes()
+
+
+def to_stamp(seen: os.stat_result) -> tuple[int, ...]:
+    """The numbers of something that was looked at otherwise."""
+    return seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode
 
 
 def unpack(packed: bytes) -> list[int]:

@@ -52,14 +52,14 @@ def test_two_processes_see_the_same(groups, monkeypatch):
     children = []
     fork = os.fork
     monkeypatch.setattr(os, "fork", lambda: children.append(pid := fork()) or pid)
-    monkeypatch.setattr(stamps, "_may_fork", lambda: True)
+    monkeypatch.setattr(stamps, "may_fork", lambda: True)
     assert look(groups) == plainly(groups)
     assert len(children) == 1
 
 
 def test_a_child_that_dies_is_made_up_for(groups, monkeypatch):
     monkeypatch.setattr(stamps, "_WORTH_FORKING", 1)
-    monkeypatch.setattr(stamps, "_may_fork", lambda: True)
+    monkeypatch.setattr(stamps, "may_fork", lambda: True)
     fork = os.fork
 
     def dying() -> int:
@@ -76,7 +76,7 @@ def test_a_process_with_threads_is_never_forked():
     stop = threading.Event()
     thread = threading.Thread(target=stop.wait)
     thread.start()
-    assert not stamps._may_fork()
+    assert not stamps.may_fork()
     stop.set()
     thread.join()
 

@@ -24,6 +24,7 @@ from corral.providers.kimi_cli.usage_lines import (
 )
 from corral.system.log_records import list_earlier, read_records
 from corral.system.usage_batch import Gathered, clean_word, name_call
+from corral.system.visits import Visits
 
 UNRECORDED_KINDS: tuple[str, ...] = (
     "side questions (/btw) asked in the terminal",
@@ -35,8 +36,10 @@ UNRECORDED_KINDS: tuple[str, ...] = (
 """Calls that kimi-cli 1.51 makes and that leave no trace in its logs (2026-11)."""
 
 
-def list_usage_sources(home: Home) -> Iterator[UsageSource]:
+def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
     """The log of every session and of every sub-agent that has one; links and FIFOs are none."""
+    visits = visits or Visits()
+    visits.scan_below(f"{home.path}/sessions")
     by_bucket = read_registry(home.path).by_bucket
     for bucket in list_buckets(home.path):
         if isinstance(bucket, Skipped):
@@ -44,7 +47,7 @@ def list_usage_sources(home: Home) -> Iterator[UsageSource]:
         known = by_bucket.get(bucket.name)
         work_dir = known.path if known is not None and known.kaos == LOCAL else None
         for session_id in bucket.directories:
-            for path, agent in _list_logs(f"{bucket.path}/{session_id}"):
+            for path, agent in _list_logs(f"{bucket.path}/{session_id}", visits):
                 yield UsageSource(
                     provider=NAME,
                     home=home.path,
@@ -56,24 +59,19 @@ def list_usage_sources(home: Home) -> Iterator[UsageSource]:
                 )
 
 
-def _list_logs(session: str) -> Iterator[tuple[str, str | None]]:
-    for entry in _scan(session):
+def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]:
+    for entry in visits.scan(session):
         if entry.name == "wire.jsonl" and entry.is_file(follow_symlinks=False):
+            # kimi 1.51: whatever starts a sub-agent is written to its parent's log as well (2026-11)
+            visits.tie(session, entry.path)
             yield entry.path, None
         elif entry.name == "subagents" and entry.is_dir(follow_symlinks=False):
-            for agent in _scan(entry.path):
+            for agent in visits.scan(entry.path):
                 if agent.is_dir(follow_symlinks=False) and is_valid_id(agent.name):
-                    for log in _scan(agent.path):
+                    for log in visits.scan(agent.path):
                         if log.name == "wire.jsonl" and log.is_file(follow_symlinks=False):
+                            visits.settle(agent.path)
                             yield log.path, agent.name
-
-
-def _scan(path: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []
 
 
 def read_usage(source: UsageSource, since: int) -> UsageBatch:

@@ -19,6 +19,7 @@ from corral.providers.kimi_code.usage_lines import (
 )
 from corral.system.log_records import list_earlier, read_records
 from corral.system.usage_batch import Gathered, clean_word, name_call
+from corral.system.visits import Visits
 
 UNRECORDED_KINDS: tuple[str, ...] = (
     "session titles made by a service of Kimi",
@@ -32,14 +33,16 @@ _MAIN = "main"
 _MOST_FORKS = 32
 
 
-def list_usage_sources(home: Home) -> Iterator[UsageSource]:
+def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
     """The log of every agent of every session; links and FIFOs are none."""
+    visits = visits or Visits()
+    visits.scan_below(f"{home.path}/sessions")
     for bucket in list_buckets(home.path):
         if isinstance(bucket, Skipped):
             continue
         for session_id in bucket.sessions:
             session = f"{bucket.path}/{session_id}"
-            logs = list(_list_logs(session))
+            logs = list(_list_logs(session, visits))
             found = read_state(f"{session}/state.json") if logs else None
             state = found if isinstance(found, State) else None
             for path, agent in logs:
@@ -67,22 +70,16 @@ def _count_forks(bucket: str, state: State | None) -> int:
     return count
 
 
-def _list_logs(session: str) -> Iterator[tuple[str, str | None]]:
-    for entry in _scan(session):
+def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]:
+    for entry in visits.scan(session):
         if entry.name == "agents" and entry.is_dir(follow_symlinks=False):
-            for agent in _scan(entry.path):
+            visits.settle(session)
+            for agent in visits.scan(entry.path):
                 if agent.is_dir(follow_symlinks=False) and is_valid_id(agent.name):
-                    for log in _scan(agent.path):
+                    for log in visits.scan(agent.path):
                         if log.name == "wire.jsonl" and log.is_file(follow_symlinks=False):
+                            visits.settle(agent.path)
                             yield log.path, None if agent.name == _MAIN else agent.name
-
-
-def _scan(path: str) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as entries:
-            return sorted(entries, key=lambda entry: entry.name)
-    except OSError:
-        return []
 
 
 def read_usage(source: UsageSource, since: int) -> UsageBatch:

@@ -15,6 +15,7 @@ from corral.providers.qwen_code.places import TRANSCRIPT_SUFFIX, is_session_id
 from corral.providers.qwen_code.usage_lines import FIRST
 from corral.sidecar.files import Unreadable, open_regular
 from corral.system.transcripts import open_transcript
+from corral.system.visits import Visits
 
 _HEAD_BUDGET = 16 << 20
 _HEAD_LINES = 4
@@ -23,9 +24,11 @@ _MOST_FORKS = 32
 _MONTH_FILE = re.compile(r"token-usage-\d{4}-\d{2}\.jsonl\Z")
 
 
-def list_usage_sources(home: Home) -> Iterator[UsageSource]:
+def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
     """Every transcript, archived ones too, and the monthly files. Links and special files are left out."""
     root = find_data_root(home)
+    if visits is not None:
+        _note_places(home, root, visits)
     if root is None:
         return
     for scope, session_id, path in list_transcripts(root):
@@ -43,6 +46,17 @@ def list_usage_sources(home: Home) -> Iterator[UsageSource]:
     for entry in _list_files(os.path.join(root, "usage")):
         if _MONTH_FILE.match(entry.name):
             yield UsageSource(provider=NAME, home=home.path, scope="", session_id="", path=entry.path)
+
+
+def _note_places(home: Home, root: str | None, visits: Visits) -> None:
+    """Every directory that can hold a source, and the files that say where they are."""
+    visits.deciders.update((f"{home.path}/settings.json", f"{home.path}/.env", os.path.expanduser("~/.env")))
+    if root is None:
+        return
+    visits.scan(os.path.join(root, "usage"))
+    for project in visits.scan(os.path.join(root, "projects")):
+        visits.scan(os.path.join(project.path, "chats"))
+        visits.scan(os.path.join(project.path, "chats", "archive"))
 
 
 def list_parents(root: str) -> Iterator[str]:

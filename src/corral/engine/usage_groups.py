@@ -1,0 +1,146 @@
+"""Sums of the ledger by the keys of a query: added up by SQLite, from quarters of an hour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, tzinfo
+from itertools import pairwise
+from math import ceil
+
+from corral.engine.usage_labels import TIME_KEYS, Labels
+from corral.engine.usage_types import UsageQuery
+from corral.store.ledger import Ledger
+
+SUMMED = (
+    *("turns", "events", "input", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning"),
+    *("dollars", "picos", "unpriced", "assumed"),
+)
+_OF_SESSIONS = frozenset({"session", "project", "provider"})
+NOT_OF_TURNS = frozenset({"model", "branch"})
+"""No provider records these of a turn."""
+_QUARTER_S = 900
+_DAY = 96
+"""Quarters."""
+_LONGEST_DAYS = 4_000
+_COLUMNS = {
+    "session": ("provider", "session_id"),
+    "project": ("work_dir",),
+    "model": ("nullif(model, '')",),
+    "provider": ("provider",),
+    "branch": ("nullif(branch, '')",),
+}
+_CUT = """
+SELECT CAST(at / 900 AS INTEGER) AS quarter, session, coalesce(model, '') AS model, coalesce(branch, '') AS branch,
+    0 AS turns, 1 AS events, input, cache_read, cache_write, cache_write_1h, output, reasoning,
+    coalesce(dollars, 0) AS dollars, coalesce(picos, 0) AS picos, dollars IS NULL AS unpriced, assumed
+FROM events WHERE session IN (SELECT session FROM quarters WHERE quarter = ?) AND at >= ? AND at < ?
+UNION ALL SELECT CAST(at / 900 AS INTEGER), session, '', '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+FROM deeds WHERE session IN (SELECT session FROM quarters WHERE quarter = ?) AND at >= ? AND at < ? AND kind = 'turn'"""
+"""Of a quarter that the query cuts in two: the events and turns themselves, as rows of sums."""
+
+Sums = dict[tuple[str | None, ...], list[int]]
+
+
+def add_up(ledger: Ledger, query: UsageQuery) -> Sums:
+    """By the query's keys: what `SUMMED` names. Turns mean nothing where a key or filter is not known of them."""
+    columns = list(dict.fromkeys(column for name in query.by for column in _COLUMNS.get(name, ())))
+    where, values = _filter_sql(query)
+    joined = ""
+    if query.provider or query.project or query.session or not _OF_SESSIONS.isdisjoint(query.by):
+        joined = " JOIN sessions ON sessions.id = session JOIN homes ON homes.id = sessions.home"
+    select = f"SELECT {', '.join((*columns, *(f'sum({name})' for name in SUMMED)))} FROM "
+    rest = f"{joined}{where}" + (f" GROUP BY {', '.join(columns)}" if columns else "")
+    labels = Labels(query.zone)
+    found: Sums = {}
+    for source, given, quarter in _list_pieces(ledger, query):
+        for row in ledger.db.execute(f"{select}{source}{rest}", (*given, *values)):
+            if row[-1] is None:
+                continue  # nothing was there to add up
+            named = dict(zip(columns, row, strict=False))
+            key = tuple(_name(part, named, labels, quarter) for part in query.by)
+            sums, known = row[len(columns) :], found.get(key)
+            found[key] = [*sums] if known is None else [one + other for one, other in zip(known, sums, strict=True)]
+    return found
+
+
+def _name(key: str, named: dict[str, str | None], labels: Labels, quarter: int) -> str | None:
+    if key in TIME_KEYS:
+        return labels.find(key, quarter * _QUARTER_S)
+    parts = [named[column] for column in _COLUMNS[key]]
+    return parts[0] if len(parts) == 1 else ":".join(part or "" for part in parts)
+
+
+def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[tuple[str, list[object], int]]:
+    """What is to be added up, each piece with a quarter whose local name is that of all of it.
+
+    SQLite goes through the quarters of one day faster than it sorts all of them by day.
+    """
+    ((least,),) = ledger.db.execute("SELECT min(quarter) FROM quarters").fetchall()
+    ((most,),) = ledger.db.execute("SELECT max(quarter) FROM quarters").fetchall()
+    if least is None:
+        return
+    since = 0.0 if query.since is None else query.since
+    until = float((most + 1) * _QUARTER_S) if query.until is None else query.until
+    first, last = ceil(since / _QUARTER_S), int(until // _QUARTER_S)
+    times = [name for name in query.by if name in TIME_KEYS]
+    begin, end = max(first, least), min(last, most + 1)
+    cuts = _list_cuts(ledger, query.zone, begin, end, 4 if "hour" in times else _DAY) if times else [begin, end]
+    for one, other in pairwise(cuts):
+        yield "(SELECT * FROM quarters WHERE quarter >= ? AND quarter < ?)", [one, other], one
+    for quarter in {first - 1, last}:
+        bounds = [max(since, quarter * _QUARTER_S), min(until, (quarter + 1) * _QUARTER_S)]
+        if not first <= quarter < last and bounds[0] < bounds[1] and least <= quarter <= most:
+            yield f"({_CUT})", [quarter, *bounds, quarter, *bounds], quarter
+
+
+def _filter_sql(query: UsageQuery) -> tuple[str, list[object]]:
+    filters = (
+        ("provider", query.provider),
+        ("work_dir", query.project),
+        ("session_id", query.session),
+        ("model", query.model),
+    )
+    terms = [f"{column} = ?" for column, value in filters if value is not None]
+    if query.model is not None or not NOT_OF_TURNS.isdisjoint(query.by):
+        terms.append("events > 0")
+    return (" WHERE " + " AND ".join(terms) if terms else ""), [value for _, value in filters if value is not None]
+
+
+def _list_cuts(ledger: Ledger, zone: tzinfo, begin: int, end: int, unit: int) -> list[int]:
+    """Where local days (or hours: `unit` is in quarters) begin and end."""
+    days: Sequence[int] = range(begin // _DAY, (end - 1) // _DAY + 1)
+    if len(days) > _LONGEST_DAYS:  # some log has a time from far away
+        days = [day for (day,) in ledger.db.execute(f"SELECT DISTINCT quarter / {_DAY} FROM quarters ORDER BY 1")]
+    spans = [*_list_offsets(zone, days), (end, 0)]
+    cuts = {begin, end}
+    for (start, offset), (stop, _) in pairwise(spans):
+        cuts.add(start)
+        cuts.update(range(start + (-start - offset) % unit, stop, unit))
+    return sorted(cut for cut in cuts if begin <= cut <= end)
+
+
+def _list_offsets(zone: tzinfo, days: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """From which quarter on which offset holds, for some days (UTC)."""
+
+    def offset_at(quarter: int) -> int:
+        delta = datetime.fromtimestamp(quarter * _QUARTER_S, zone).utcoffset()
+        return int(delta.total_seconds() // _QUARTER_S) if delta is not None else 0
+
+    known: int | None = None
+    for day in days:
+        begin, end = day * _DAY, (day + 1) * _DAY
+        first = offset_at(begin)
+        if first != known:
+            yield begin, first
+        known = offset_at(end - 1)
+        if first != known:
+            yield _find_turn(offset_at, begin, end - 1), known
+
+
+def _find_turn(offset_at: Callable[[int], int], begin: int, end: int) -> int:
+    """The first quarter that has the offset of `end`, where that of `begin` is another."""
+    first = offset_at(begin)
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        begin, end = (middle, end) if offset_at(middle) == first else (begin, middle)
+    return end

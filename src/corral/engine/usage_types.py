@@ -1,0 +1,85 @@
+"""What a report on usage is made of. Standard library only: a report that finds nothing new must not pay for more."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+from decimal import Decimal
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from corral.engine.budget import BudgetReport
+
+
+class UsageQuery(NamedTuple):
+    """What is asked. Times are epoch seconds."""
+
+    zone: tzinfo
+    by: tuple[str, ...] = ("day",)
+    since: float | None = None
+    until: float | None = None
+    provider: str | None = None
+    model: str | None = None
+    project: str | None = None
+    session: str | None = None
+
+
+class CostReport(NamedTuple):
+    """Money of many events. `amount` is what could be priced, null if nothing could."""
+
+    amount: Decimal | None
+    currency: str
+    unpriced_events: int
+    assumed_events: int
+    """Priced by a model or a rate that was assumed."""
+
+
+class TokenSums(NamedTuple):
+    """Tokens of many events, by kind; the kinds are disjoint."""
+
+    input: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+    cache_write_1h: int = 0
+    output: int = 0
+    reasoning: int = 0
+
+    @property
+    def total(self) -> int:
+        return sum(self)
+
+
+class UsageRow(NamedTuple):
+    key: dict[str, str | None]
+    events: int
+    tokens: TokenSums
+    cost: CostReport
+    calls: int | None = None
+    """By tool: how often it was called; tokens are not known per tool."""
+    turns: int | None = None
+    """How often the person asked something; null where that is not known by these keys."""
+
+
+class UnrecordedRow(NamedTuple):
+    """Calls that were made and whose tokens nobody wrote down; `events` is null where they leave no trace."""
+
+    provider: str
+    kind: str
+    events: int | None
+
+
+class SkipRow(NamedTuple):
+    path: str
+    offset: int
+    reason: str
+
+
+class UsageReport(NamedTuple):
+    """`corral usage --json`."""
+
+    schema: int
+    rows: tuple[UsageRow, ...]
+    total: UsageRow
+    unrecorded: tuple[UnrecordedRow, ...]
+    skipped: tuple[SkipRow, ...]
+    notice: str | None = None
+    budget: BudgetReport | None = None

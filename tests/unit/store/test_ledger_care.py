@@ -1,0 +1,210 @@
+"""How the ledger survives: copies of it, a first reading that is killed, pages that are torn, a disk that is full."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sqlite3
+import stat
+import subprocess
+import sys
+
+import pytest
+
+from corral.store.ledger import SCHEMA, Ledger
+from corral.store.ledger_backup import KEPT, back_up
+from tests.unit.store.readings import MadeUpPricer, kept_sums, reading, true_sums
+
+DAY = 86_400
+
+
+def fill(ledger: Ledger, sessions: int = 30) -> None:
+    for number in range(sessions):
+        events = [(f"{number}-{key}", 1_000.0 * key, 10, "m") for key in range(60)]
+        ledger.store([reading(f"s{number}", events)], MadeUpPricer())
+
+
+class TestBackup:
+    def test_there_are_at_most_so_many_and_one_a_day(self, tmp_path):
+        ledger = Ledger(str(tmp_path))
+        fill(ledger, 2)
+        now = os.stat(ledger.path).st_mtime
+        made = []
+        for half_day in range(12):
+            if back_up(ledger, now + half_day * DAY / 2):
+                made.append(half_day)
+                os.utime(f"{ledger.path}.1", (now + half_day * DAY / 2,) * 2)
+        assert made == [0, 2, 4, 6, 8, 10]
+        assert sorted(path.name for path in tmp_path.glob("ledger.db.*[0-9]")) == [
+            f"ledger.db.{number}" for number in range(1, KEPT + 1)
+        ]
+
+    def test_a_copy_is_whole_and_private(self, tmp_path):
+        ledger = Ledger(str(tmp_path))
+        fill(ledger, 3)
+        assert back_up(ledger)
+        copy = sqlite3.connect(f"{ledger.path}.1")
+        assert copy.execute("SELECT count(*) FROM events").fetchone() == (180,)
+        assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert stat.S_IMODE(os.stat(f"{ledger.path}.1").st_mode) == 0o600
+
+    def test_a_copy_that_fails_leaves_the_older_ones(self, tmp_path, monkeypatch):
+        ledger = Ledger(str(tmp_path))
+        fill(ledger, 1)
+        assert back_up(ledger)
+        os.utime(f"{ledger.path}.1", (0, 0))
+        ledger.db.close()
+        with pytest.raises(sqlite3.ProgrammingError):
+            back_up(ledger)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db", "ledger.db.1"]
+
+
+class TestBuiltAside:
+    def test_it_appears_only_when_it_is_published(self, tmp_path):
+        ledger = Ledger(str(tmp_path), aside=True)
+        fill(ledger, 2)
+        assert not (tmp_path / "ledger.db").exists()
+        ledger.publish()
+        assert [path.name for path in tmp_path.glob("ledger.db*") if "-" not in path.name] == ["ledger.db"]
+        assert Ledger(str(tmp_path)).db.execute("SELECT count(*) FROM events").fetchone() == (120,)
+        ledger.store([reading("more", [("x", 1.0, 1, "m")])], MadeUpPricer())
+        assert kept_sums(ledger) == true_sums(ledger)
+
+    def test_what_is_not_published_leaves_nothing(self, tmp_path):
+        ledger = Ledger(str(tmp_path), aside=True)
+        fill(ledger, 1)
+        ledger.close()
+        assert list(tmp_path.iterdir()) == []
+
+    def test_the_first_of_two_wins_and_the_other_goes_on_with_it(self, tmp_path):
+        one, two = (Ledger(str(tmp_path), aside=True) for _ in range(2))
+        two._aside = f"{two._aside}-other"  # as in another process
+        two.db.close()
+        two.db = two._open()
+        one.store([reading("one", [("a", 1.0, 1, "m")])], MadeUpPricer())
+        two.store([reading("two", [("b", 1.0, 1, "m")])], MadeUpPricer())
+        one.publish()
+        two.publish()
+        assert two.db.execute("SELECT key FROM events").fetchall() == [("a",)]
+        two.store([reading("two", [("b", 1.0, 1, "m")])], MadeUpPricer())
+        assert one.db.execute("SELECT count(*) FROM events").fetchone() == (2,)
+
+    def test_what_a_killed_one_left_is_removed_a_day_later(self, tmp_path):
+        left, running = tmp_path / "ledger.db.new-1", tmp_path / "ledger.db.new-2"
+        for path in (left, running):
+            path.write_text("x")
+        os.utime(left, (0, 0))
+        Ledger(str(tmp_path), aside=True).close()
+        assert not left.exists() and running.exists()
+
+
+class TestBroken:
+    def break_pages(self, path, share: float) -> None:
+        """Overwrite some pages in the middle, as a torn write does."""
+        data = bytearray(path.read_bytes())
+        middle = int(len(data) * share) // 4096 * 4096
+        data[middle : middle + 4 * 4096] = b"\xa5" * (4 * 4096)
+        path.write_bytes(bytes(data))
+
+    @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.85])
+    def test_pages_torn_in_the_middle_cost_only_what_was_on_them(self, tmp_path, share):
+        from corral.store.ledger_salvage import salvage
+
+        ledger = Ledger(str(tmp_path / "old"))
+        fill(ledger)
+        ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ledger.close()
+        path = tmp_path / "old" / "ledger.db"
+        self.break_pages(path, share)
+        new = Ledger(str(tmp_path / "new"))
+        saved = salvage(str(path), new.db)
+        assert new.db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert new.db.execute("SELECT count(*) FROM events").fetchone()[0] > 0
+        assert saved > 30 * 60
+        assert kept_sums(new) == true_sums(new)
+
+    @pytest.mark.parametrize("share", [0.0, 0.15, 0.5])
+    def test_what_the_damage_took_comes_back_from_a_copy(self, tmp_path, share):
+        ledger = Ledger(str(tmp_path))
+        fill(ledger)
+        assert back_up(ledger)
+        ledger.store([reading("late", [("late", 1.0, 1, "m")])], MadeUpPricer())
+        ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ledger.close()
+        self.break_pages(tmp_path / "ledger.db", share)
+        again = Ledger(str(tmp_path))
+        if share:  # the damage shows only to who reads those pages
+            again.rebuild("a torn page")
+        assert again.db.execute("SELECT count(*) FROM events WHERE key != 'late'").fetchone() == (30 * 60,)
+        assert again.db.execute("SELECT count(*) FROM sessions WHERE session_id != 'late'").fetchone() == (30,)
+        assert kept_sums(again) == true_sums(again)
+
+    def test_a_lost_wal_costs_the_last_transactions_only(self, tmp_path):
+        ledger = Ledger(str(tmp_path / "old"))
+        fill(ledger, 3)
+        ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ledger.store([reading("late", [("late", 1.0, 1, "m")])], MadeUpPricer())
+        (tmp_path / "new").mkdir()
+        shutil.copy(ledger.path, tmp_path / "new" / "ledger.db")
+        again = Ledger(str(tmp_path / "new"))
+        assert again.notice is None
+        assert again.db.execute("SELECT count(*) FROM events").fetchone() == (180,)
+        again.store([reading("late", [("late", 1.0, 1, "m")])], MadeUpPricer())
+        assert again.db.execute("SELECT count(*) FROM events").fetchone() == (181,)
+        assert kept_sums(again) == true_sums(again)
+
+    def test_one_made_by_an_early_corral_is_kept_and_its_rows_are_taken_over(self, tmp_path):
+        ledger = Ledger(str(tmp_path))
+        fill(ledger, 2)
+        ledger.db.execute("UPDATE about SET schema = ?", (SCHEMA - 1,))
+        ledger.close()
+        again = Ledger(str(tmp_path))
+        assert "early corral" in (again.notice or "") and list(tmp_path.glob("ledger.db.broken-*"))
+        assert again.db.execute("SELECT count(*) FROM events").fetchone() == (120,)
+        assert kept_sums(again) == true_sums(again)
+        assert not again.is_priced_by("one")
+
+
+class TestDisk:
+    def test_a_full_disk_leaves_what_was_there(self, tmp_path):
+        """A limit on the size of files stands for the disk: SQLite gets the same kind of error."""
+        ledger = Ledger(str(tmp_path))
+        fill(ledger, 2)
+        ledger.close()
+        code = (
+            "import sys, sqlite3\n"
+            "from tests.unit.store.test_ledger_care import fill\n"
+            "from corral.store.ledger import Ledger\n"
+            "try:\n    fill(Ledger(sys.argv[1]), 400)\n"
+            "except sqlite3.OperationalError as error:\n    print(error)\n    sys.exit(7)\n"
+        )
+        limit = os.path.getsize(tmp_path / "ledger.db") + 100_000
+        done = subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path)],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit)),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 7, done.stderr
+        again = Ledger(str(tmp_path))
+        assert again.db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
+        assert again.db.execute("SELECT count(*) FROM events").fetchone()[0] >= 120
+        assert kept_sums(again) == true_sums(again)
+
+    def test_without_a_place_it_lives_in_memory_and_begins_with_what_can_be_read(self, tmp_path):
+        ledger = Ledger(str(tmp_path))
+        fill(ledger, 2)
+        ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ledger.close()
+        before = (tmp_path / "ledger.db").read_bytes()
+        memory = Ledger(str(tmp_path), unwritable="Read-only file system")
+        memory.store([reading("new", [("n", 1.0, 1, "m")])], MadeUpPricer())
+        assert memory.db.execute("SELECT count(*) FROM events").fetchone() == (121,)
+        assert "Read-only file system" in (memory.notice or "")
+        memory.publish()
+        assert not back_up(memory)
+        memory.close()
+        assert (tmp_path / "ledger.db").read_bytes() == before
