@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         session=args.session,
     )
     trend, drawn = None, sys.stdout.isatty() and not (args.json or args.csv)
-    with open_ledger() as ledger:
+    with open_ledger(or_memory=True) as ledger:
         update_ledger(ledger, progress_bar())
         if may_have_problem(ledger):
             _tell_config_problem()
@@ -131,7 +131,7 @@ def _explain(args: argparse.Namespace) -> int:
     from corral.engine.usage_explain import explain_usage
 
     zone = find_zone(args.tz)
-    with open_ledger() as ledger:
+    with open_ledger(or_memory=True) as ledger:
         update_ledger(ledger, progress_bar())
         explanation = explain_usage(ledger, args.explain)
     if args.json:

@@ -12,20 +12,21 @@ from corral.system import places
 
 
 @contextmanager
-def open_ledger() -> Generator[Ledger]:
-    """The ledger of this user. Raises CorralError when it can't be used."""
+def open_ledger(*, or_memory: bool = False) -> Generator[Ledger]:
+    """The ledger of this user. Raises CorralError when it can't be used.
+
+    With `or_memory`, one that lives in memory stands in where nothing can be written: it reads all logs every time.
+    """
     try:
-        ledger = _open()
+        ledger = _open(or_memory)
         try:
             yield ledger
         except sqlite3.DatabaseError as error:
-            if (
-                type(error) is sqlite3.DatabaseError
-            ):  # a page is not what it should be; other errors have classes of their own
+            # Only a page that is not what it should be has no class of its own.
+            if type(error) is sqlite3.DatabaseError:
                 ledger.rebuild(str(error))
-                raise CorralError(
-                    ledger.notice or "", hint="ask again: the next answer rests on the new one"
-                ) from error
+                hint = "ask again: the next answer rests on the new one"
+                raise CorralError(ledger.notice or str(error), hint=hint) from error
             raise
         finally:
             ledger.close()
@@ -33,9 +34,11 @@ def open_ledger() -> Generator[Ledger]:
         raise CorralError(f"the ledger below {places.state_dir()} can't be used: {error}") from error
 
 
-def _open() -> Ledger:
+def _open(or_memory: bool) -> Ledger:
     try:
         return Ledger(places.state_dir(), aside=True)
     except OSError as error:
+        if not or_memory:
+            raise
         # A state directory that can't be written must not hide what the logs say.
         return Ledger(places.state_dir(), unwritable=error.strerror or str(error))
