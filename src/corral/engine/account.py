@@ -37,10 +37,13 @@ def update_ledger(ledger: Ledger, tell: Tell | None = None, *, seconds: float | 
     if changes is not None and not changes.files:
         return True
     import_msgspec()
-    from corral.engine.scan import read_all, read_grown
+    if changes is not None:
+        from corral.engine.grown import read_grown
 
-    if changes is not None and read_grown(ledger, changes, tell, seconds):
-        return True
+        if read_grown(ledger, changes, tell, seconds):
+            return True
+    from corral.engine.scan import read_all
+
     return read_all(ledger, tell, seconds)
 
 

@@ -1,0 +1,55 @@
+"""Reading on in files that are known to have grown, without listing anything."""
+
+from __future__ import annotations
+
+import os
+
+import msgspec
+
+from corral.engine.account import Tell
+from corral.engine.catalogue import find_provider
+from corral.engine.pricer import TablePricer
+from corral.engine.settings import read_settings
+from corral.engine.told_sessions import ToldSessions
+from corral.engine.usage_reading import Pending, Reader
+from corral.engine.usage_storing import HURRIED_BYTES, finish, read_and_store
+from corral.engine.watch import Changes, to_memos
+from corral.errors import CorralError
+from corral.model.usage import UsageSource
+from corral.store.ledger import Ledger
+from corral.store.ledger_rows import SourceState, storable
+from corral.system import places
+
+
+def read_grown(ledger: Ledger, changes: Changes, tell: Tell | None, seconds: float | None) -> bool:
+    """Read files that are not as they were; False when that is not all there is to do."""
+    pending: list[Pending] = []
+    for path in changes.files:
+        one = _find_known(ledger, path)
+        if one is None or (seconds is not None and one.size > HURRIED_BYTES):
+            return False
+        pending.append(one)
+    reader = Reader(TablePricer(read_settings()), ToldSessions(places.state_dir()))
+    read_and_store(ledger, reader, pending, tell, None)
+    ledger.keep_memos(to_memos(changes.watch))
+    finish(ledger)
+    return True
+
+
+def _find_known(ledger: Ledger, path: str) -> Pending | None:
+    """A file by what the ledger knows of it; None if it has to be listed: what is told of it may have changed too."""
+    row = ledger.db.execute(
+        f"SELECT described, {', '.join(SourceState._fields)} FROM sources WHERE path = ?", (storable(path),)
+    ).fetchone()
+    if row is None or row[0] is None:
+        return None
+    try:
+        source = msgspec.json.decode(row[0], type=UsageSource)
+        provider = find_provider(source.provider)
+        size = os.stat(path, follow_symlinks=False).st_size
+    except (msgspec.MsgspecError, CorralError, OSError):
+        return None
+    if source.session_id and source.work_dir is None:
+        return None
+    before = SourceState(*row[1:])
+    return Pending(provider, source, before, max(0, size - before.offset))

@@ -1,0 +1,59 @@
+"""Storing what a reader finds, some files at a time, and copying the ledger when that has changed it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from corral.engine.account import Progress, Tell
+from corral.engine.usage_reading import Pending, Reader, read_pending
+from corral.store.ledger import Ledger
+from corral.store.ledger_backup import back_up
+from corral.store.ledger_rows import Rows
+
+_ROWS_AT_ONCE = 20_000
+HURRIED_BYTES = 8 << 20
+"""More than this of one file is not read in a hurry."""
+
+
+def read_and_store(
+    ledger: Ledger, reader: Reader, pending: Sequence[Pending], tell: Tell | None, deadline: float | None
+) -> list[Pending]:
+    """Read and store; what is left when the time is up."""
+    total, done = sum(one.size for one in pending), 0
+    waiting: list[Rows] = []
+    count = 0
+    left: list[Pending] = []
+    found = read_pending(reader, pending) if deadline is None else _read_in_time(reader, pending, deadline, left)
+    for some, size in found:
+        waiting += some
+        count += sum(len(rows.events) + len(rows.deeds) for rows in some)
+        done += size
+        if count >= _ROWS_AT_ONCE:
+            ledger.store_rows(waiting, reader.pricer)
+            waiting, count = [], 0
+        if tell is not None:
+            tell(Progress(done, total))
+    if waiting or not ledger.is_priced_by(reader.pricer.stamp):
+        ledger.store_rows(waiting, reader.pricer)
+    return left
+
+
+def _read_in_time(
+    reader: Reader, pending: Sequence[Pending], deadline: float, left: list[Pending]
+) -> Iterator[tuple[list[Rows], int]]:
+    for one in pending:
+        if one.size > HURRIED_BYTES or time.monotonic() > deadline:
+            left.append(one)
+        elif (rows := reader.read(one)) is not None:
+            yield [rows], one.size
+
+
+def finish(ledger: Ledger) -> None:
+    """Copy the ledger, if something was stored."""
+    if ledger.changed:
+        # Without its copy the ledger is as good as before; the next change tries again.
+        with suppress(OSError, sqlite3.Error):
+            back_up(ledger)
