@@ -1,0 +1,197 @@
+"""Which terminal modes a program has set, followed through its output however that is cut. Standard library only."""
+
+from __future__ import annotations
+
+_FOLLOWED = frozenset(
+    # cursor keys, reverse video, origin, wrap, cursor blink, cursor, keypad; mouse (9 to 1016); focus; alternate
+    # scroll; bracketed paste; colour scheme reports; resize reports
+    (1, 5, 6, 7, 9, 12, 25, 66, 1000, 1001, 1002, 1003, 1004, 1005, 1006, 1007, 1015, 1016, 2004, 2031, 2048)
+)
+_ALTERNATE = frozenset((47, 1047, 1049))
+_ON_AT_START = frozenset((7, 25))
+_LONGEST = 4096
+"""Bytes of a sequence that are kept while it is incomplete; of a longer one only its end is looked for."""
+_LONGEST_TITLE = 256
+_STRINGS = b"]PX^_"
+_DEEPEST = 16
+
+
+class Modes:
+    """Fed with all output in order, it says at any point how a fresh terminal gets to the same modes."""
+
+    def __init__(self) -> None:
+        self.title = ""
+        self.alternate = 0
+        """The mode by which the alternate screen was entered, 0 on the normal one."""
+        self._was_alternate = False
+        self._private: dict[int, bool] = {}
+        self._keypad: bool | None = None
+        self._cursor_style: bytes | None = None
+        self._modify_keys: bytes | None = None
+        self._keyboard: dict[bool, list[int]] = {}
+        """Kitty keyboard flags, a stack for each screen (True: the alternate one)."""
+        self._rest = b""
+        self._in_string = False
+
+    @property
+    def incomplete_bytes(self) -> int:
+        """How far back an escape sequence began that is not complete yet."""
+        return len(self._rest)
+
+    def feed(self, data: bytes) -> None:
+        if self._in_string:
+            data = self._skip_string(data)
+        if self._rest:
+            data = self._rest + data
+            self._rest = b""
+        elif b"\x1b" not in data:
+            return
+        pieces = data.split(b"\x1b")
+        for piece in pieces[1:-1]:
+            self._take(piece)
+        last = pieces[-1]
+        if len(pieces) == 1:
+            return
+        if _is_complete(last):
+            self._take(last)
+        elif len(last) < _LONGEST:
+            self._rest = b"\x1b" + last
+        else:
+            self._in_string = True
+
+    def restore(self) -> bytes:
+        """What brings a terminal of any state to these modes. It leaves the screen to the program's repaint."""
+        parts = [b"\x1b[0m"]
+        if self._was_alternate:
+            parts.append(b"\x1b[?1047l")  # not 1049: that one would also move the cursor
+        if False in self._keyboard:
+            parts.append(_keyboard_stack(self._keyboard[False]))
+        if self.alternate:
+            parts.append(b"\x1b[?%dh\x1b[r" % self.alternate)
+        if True in self._keyboard and self.alternate:
+            parts.append(_keyboard_stack(self._keyboard[True]))
+        parts += [b"\x1b[?%d%c" % (number, b"h" if on else b"l") for number, on in self._private.items()]
+        if self._keypad is not None:
+            parts.append(b"\x1b=" if self._keypad else b"\x1b>")
+        if self._modify_keys is not None:
+            parts.append(b"\x1b[>4;%sm" % self._modify_keys)
+        if self._cursor_style is not None:
+            parts.append(b"\x1b[%s q" % self._cursor_style)
+        if self.title:
+            parts.append(b"\x1b]2;%s\x07" % self.title.encode())
+        return b"".join(parts)
+
+    def is_on(self, number: int) -> bool:
+        """Whether a private mode is set."""
+        if number in _ALTERNATE:
+            return bool(self.alternate)
+        return self._private.get(number, number in _ON_AT_START)
+
+    def _skip_string(self, data: bytes) -> bytes:
+        ends = [end for end in (data.find(b"\x07"), data.find(b"\x1b")) if end >= 0]
+        if not ends:
+            return b""
+        self._in_string = False
+        return data[min(ends) :]
+
+    def _take(self, piece: bytes) -> None:
+        """One sequence without its ESC, and the text after it."""
+        match piece[:1]:
+            case b"[":
+                if piece[1:2] in (b"?", b">", b"<", b"=", b"!"):
+                    self._take_private(piece)
+                elif b" q" in piece[1:8]:
+                    style = piece[1:8].partition(b" q")[0]
+                    self._cursor_style = style if style.isdigit() else b"0"
+            case b"]":
+                self._take_title(piece)
+            case b"=":
+                self._keypad = True
+            case b">":
+                self._keypad = False
+            case b"c":
+                self._reset()
+            case _:
+                pass
+
+    def _take_private(self, piece: bytes) -> None:
+        end = _find_final(piece)
+        if end < 0:
+            return
+        prefix, numbers, final = piece[1:2], piece[2:end], piece[end : end + 1]
+        if prefix == b"?" and final in b"hl":
+            for number in numbers.split(b";"):
+                if number.isdigit() and len(number) <= 5:
+                    self._set(int(number), final == b"h")
+        elif final == b"u" and prefix in b"><=":
+            self._take_keyboard(prefix, numbers)
+        elif prefix == b">" and final == b"m" and (numbers == b"4" or numbers.startswith(b"4;")):
+            value = numbers[2:]
+            self._modify_keys = value if value.isdigit() and len(value) < 3 else b"0"
+        elif prefix == b"!" and final == b"p":
+            for number in (1, 6, 7, 25):
+                self._private[number] = number in _ON_AT_START
+            self._keypad = False
+
+    def _set(self, number: int, on: bool) -> None:
+        if number in _ALTERNATE:
+            self.alternate = number if on else 0
+            self._was_alternate = True
+        elif number in _FOLLOWED:
+            self._private[number] = on
+
+    def _take_keyboard(self, prefix: bytes, numbers: bytes) -> None:
+        stack = self._keyboard.setdefault(bool(self.alternate), [])
+        words = [int(word) if word.isdigit() and len(word) < 4 else 0 for word in numbers.split(b";")]
+        if prefix == b">":
+            stack.append(words[0])
+            del stack[:-_DEEPEST]
+        elif prefix == b"<":
+            del stack[-max(1, words[0]) :]
+        else:
+            now, how = (stack[-1] if stack else 0), (words[1] if len(words) > 1 else 1)
+            flags = now | words[0] if how == 2 else now & ~words[0] if how == 3 else words[0]
+            stack[-1:] = [flags]
+
+    def _take_title(self, piece: bytes) -> None:
+        if piece[1:3] not in (b"0;", b"2;"):
+            return
+        text = piece[3:].partition(b"\x07")[0].decode("utf-8", "replace")
+        self.title = "".join(sign for sign in text if sign.isprintable())[:_LONGEST_TITLE]
+
+    def _reset(self) -> None:
+        self.title = ""
+        self.alternate = 0
+        self._private = {number: number in _ON_AT_START for number in self._private}
+        self._keypad = None if self._keypad is None else False
+        self._cursor_style = None if self._cursor_style is None else b"0"
+        self._modify_keys = None if self._modify_keys is None else b"0"
+        self._keyboard = {screen: [] for screen in self._keyboard}
+
+
+def _keyboard_stack(stack: list[int]) -> bytes:
+    # Taking off more than there is empties the stack and turns all of it off.
+    return b"\x1b[<99u" + b"".join(b"\x1b[>%du" % flags for flags in stack)
+
+
+def _find_final(piece: bytes) -> int:
+    """Where the byte is that ends a control sequence, or -1."""
+    for position in range(1, len(piece)):
+        if 0x40 <= piece[position] <= 0x7E:
+            return position
+    return -1
+
+
+def _is_complete(piece: bytes) -> bool:
+    """Whether no later byte can belong to the sequence."""
+    if not piece:
+        return False
+    kind = piece[0]
+    if kind == 0x5B:  # [
+        return _find_final(piece) >= 0 or len(piece) > 64
+    if kind in _STRINGS:
+        # Only an operating system command may end with BEL; the others end with ESC \, which is a piece of its own.
+        return kind == 0x5D and b"\x07" in piece
+    if 0x20 <= kind <= 0x2F:  # one more byte belongs to it: a character set, for example
+        return len(piece) > 1
+    return True
