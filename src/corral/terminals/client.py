@@ -9,6 +9,7 @@ import os
 import socket
 from collections import deque
 from collections.abc import Iterator
+from contextlib import suppress
 from struct import unpack
 from types import TracebackType
 
@@ -73,7 +74,8 @@ class Client:
         self._frames: deque[HolderFrame] = deque()
         self.socket.settimeout(GREETING_SECONDS)
         try:
-            self.send(Hello())
+            with suppress(BrokenPipeError):  # it has closed already, perhaps after saying why
+                self.send(Hello())
             answer = self.receive()
         except (OSError, ProtocolError) as error:
             self.close()

@@ -67,7 +67,6 @@ class Holder:
         self._events: dict[int, int] = {}
 
     def run(self) -> None:
-        self._watch(self._listener.fileno(), POLLIN)
         self._watch(self.child.pidfd, POLLIN)
         while not self._is_done():
             now = time.monotonic()
@@ -104,6 +103,7 @@ class Holder:
     def _choose_events(self, now: float) -> bool:
         """Register what is of interest now; returns whether the program is held back."""
         paused = False
+        self._watch(self._listener.fileno(), POLLIN if now >= self._listener.rests_until else 0)
         for viewer in self._audience.viewers.values():
             paused |= viewer.holds_back(self.stream.ring, now)
             writing = viewer.wants_to_write(self.stream.ring, self.status is not None)
@@ -122,7 +122,7 @@ class Holder:
             self._poll.unregister(fd)
 
     def _timeout(self, now: float, paused: bool) -> float:
-        waits = [STALL_SECONDS / 4] if paused else []
+        waits = [STALL_SECONDS / 4] if paused or now < self._listener.rests_until else []
         waits += [at - now for at in (self._nudge_until, self.ending.due) if at is not None]
         if self.status is not None:
             waits.append(min(_RETRY_EXIT_SECONDS, self._ended_at + LINGER_SECONDS - now))

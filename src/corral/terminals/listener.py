@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import time
 from socket import SO_PEERCRED, SOL_SOCKET
 from struct import unpack
 
@@ -14,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from socket import socket
+
+_REST_SECONDS = 1.0
 
 
 class Listener:
@@ -23,6 +26,8 @@ class Listener:
         self._server = server
         self._log = log
         self._spare = _open_spare()
+        self.rests_until = 0.0
+        """On the monotonic clock: until then it is of no use to wait for connections."""
 
     def fileno(self) -> int:
         return self._server.fileno()
@@ -53,8 +58,10 @@ class Listener:
             os.close(self._spare)
         try:
             self._server.accept()[0].close()
-        except OSError:
+        except BlockingIOError:
             pass  # it left by itself
+        except OSError:
+            self.rests_until = time.monotonic() + _REST_SECONDS
         self._spare = _open_spare()
 
 
