@@ -81,6 +81,25 @@ class Modes:
             parts.append(b"\x1b]2;%s\x07" % self.title.encode())
         return b"".join(parts)
 
+    def undo(self) -> bytes:
+        """What brings a terminal from these modes back to how one begins."""
+        parts = [b"\x1b[0m"]
+        if self.alternate:
+            parts.append(b"\x1b[<99u" if self._keyboard.get(True) else b"")
+            parts.append(b"\x1b[?%dl" % self.alternate)
+        if self._keyboard.get(False):
+            parts.append(b"\x1b[<99u")
+        for number, on in self._private.items():
+            if on != (number in _ON_AT_START):
+                parts.append(b"\x1b[?%d%c" % (number, b"l" if on else b"h"))
+        if self._keypad:
+            parts.append(b"\x1b>")
+        if self._modify_keys is not None:
+            parts.append(b"\x1b[>4;0m")
+        if self._cursor_style is not None:
+            parts.append(b"\x1b[0 q")
+        return b"".join(parts)
+
     def is_on(self, number: int) -> bool:
         """Whether a private mode is set."""
         if number in _ALTERNATE:
