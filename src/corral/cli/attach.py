@@ -10,6 +10,7 @@ from corral.cli.asking import tell
 from corral.cli.parsers import Commands, add_command
 from corral.cli.raw_terminal import Left, has_terminal, view
 from corral.engine.naming import find_session, full_name
+from corral.engine.tabs import forget_tab
 from corral.engine.whereabouts import InPane, InTab, InTerminal, Nowhere, find_whereabouts
 from corral.errors import CorralError
 from corral.model.session import Session
@@ -17,7 +18,7 @@ from corral.system.config import read_config
 from corral.system.text import printable
 from corral.system.tmux import Pane, go_command
 from corral.terminals.client import Client, NotReachable
-from corral.terminals.directory import Standing, find_terminal, forget_terminal, terminals_dir
+from corral.terminals.directory import Standing, find_terminal, terminals_dir
 from corral.terminals.environment import TAB_VARIABLE
 
 _SIGNALLED = 128
@@ -81,7 +82,7 @@ def attach_tab(tab: str, *, clear: bool) -> int:
             viewing = view(client, detach_key, clear=clear, tell=tell)
     except NotReachable as error:
         if terminal is not None and terminal.standing is Standing.ENDED:
-            forget_terminal(directory, tab)
+            forget_tab(tab)
             return _say_end(terminal.status)
         raise CorralError(f"it can't be shown: {error}", hint="corral terminals lists what is left") from error
     match viewing.left:
@@ -89,7 +90,7 @@ def attach_tab(tab: str, *, clear: bool) -> int:
             tell(f"detached; corral attach {tab} comes back")
             return 0
         case Left.ENDED:
-            forget_terminal(directory, tab)
+            forget_tab(tab)
             return _say_end(viewing.status)
         case Left.LOST:
             raise CorralError("the terminal is gone: its holder was killed", hint="corral ps shows what can be resumed")

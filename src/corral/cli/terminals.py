@@ -10,7 +10,8 @@ from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import age, table, terminal_width, tilde
 from corral.cli.words import say_state
 from corral.engine.tab_report import report_tabs
-from corral.engine.tabs import Tab, list_tabs
+from corral.engine.tabs import Tab, forget_tab, list_tabs
+from corral.errors import CorralError, NotFound
 from corral.model.key import spoken_id
 from corral.terminals.directory import Standing
 
@@ -18,6 +19,7 @@ _EPILOG = """\
 examples:
   corral terminals             what runs in terminals of corral's, and what has ended there
   corral terminals --json      the same for programs
+  corral terminals --forget 3f0a9c1d2b4e5f60
 
 A tab can be given to corral attach in the place of a session.
 """
@@ -32,15 +34,28 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         epilog=_EPILOG,
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--forget", metavar="TAB", help="drop one that has ended or was lost from the list")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.forget:
+        return _forget(args.forget)
     found = list_tabs()
     if args.json:
         print_json(report_tabs(found))
         return 0
     print_lines(render(found.tabs, time.time(), terminal_width()) or ["no terminals: corral run PROVIDER starts one"])
+    return 0
+
+
+def _forget(name: str) -> int:
+    tab = next((tab for tab in list_tabs([name]).tabs), None)
+    if tab is None:
+        raise NotFound(f"there is no terminal {name!r}", hint="corral terminals lists them")
+    if tab.standing is Standing.RUNNING:
+        raise CorralError(f"{name} is running", hint="corral kill ends its session")
+    forget_tab(name)
     return 0
 
 

@@ -26,6 +26,7 @@ from corral.store.cache import Cache
 from corral.store.launches import KeptCopy, Launch, Launches
 from corral.system import places
 from corral.system.config import read_config
+from corral.terminals.client import dismiss_terminal
 from corral.terminals.directory import sweep_terminals, terminals_dir
 from corral.terminals.environment import terminal_environment
 from corral.terminals.start import Started, StartFailed, new_tab_id, start_terminal
@@ -90,8 +91,13 @@ def open_fresh(fresh: Fresh, arguments: Sequence[str], *, size: Size, tell: Call
     return _open(order, launches, locks)
 
 
-def open_resumed(name: str, *, anyway: bool, size: Size, tell: Callable[[str], None]) -> Started:
-    """Continue a session in a terminal of its own. Raises CorralError with the refusal."""
+def open_resumed(
+    name: str, *, anyway: bool, size: Size, tell: Callable[[str], None], tab: str | None = None
+) -> Started:
+    """Continue a session in a terminal of its own. Raises CorralError with the refusal.
+
+    `tab` is one that was lost or has ended, and is to be the same tab again.
+    """
     session, _ = plan_to_resume(name, anyway=anyway)
     provider = find_provider(session.provider)
     what = f"{full_name(session)} is not resumed"
@@ -116,6 +122,7 @@ def open_resumed(name: str, *, anyway: bool, size: Size, tell: Callable[[str], N
         copies=copies,
         title=session.title,
         size=size,
+        tab=tab,
     )
     return _open(order, launches, locks)
 
@@ -130,14 +137,17 @@ class _Order(Struct, frozen=True, kw_only=True):
     copies: tuple[KeptCopy, ...] = ()
     title: str | None = None
     size: Size
+    tab: str | None = None
 
 
 def _open(order: _Order, launches: Launches, locks: list[int]) -> Started:
     """The binding, then the terminal, then (with its program forked and waiting) who it is, then the guard."""
     bindings = Bindings(places.state_dir())
     sweep_terminals(terminals_dir())
+    if order.tab is not None:
+        dismiss_terminal(terminals_dir(), order.tab)
     binding = Binding(
-        tab=new_tab_id(),
+        tab=order.tab or new_tab_id(),
         provider=order.provider.name,
         home=order.home,
         work_dir=order.plan.cwd,
@@ -176,8 +186,9 @@ def _open(order: _Order, launches: Launches, locks: list[int]) -> Started:
         )
         _leave_guard(binding.tab, locks)
     except StartFailed as error:
-        with suppress(OSError):  # it stays as a tab that was lost
-            bindings.forget(binding.tab)
+        if order.tab is None:
+            with suppress(OSError):  # it stays as a tab that was lost
+                bindings.forget(binding.tab)
         raise not_started(order.what, Refused(reason=Refusal.SPAWN_FAILED, message=str(error))) from error
     except OSError as error:
         raise not_recorded(order.what, error) from error

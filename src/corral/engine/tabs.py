@@ -9,6 +9,7 @@ from msgspec import Struct, structs
 
 from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
+from corral.model.claim import ClaimKind
 from corral.model.process import ProcessIdentity
 from corral.model.record import Skipped
 from corral.model.session import Session, Survey
@@ -16,8 +17,16 @@ from corral.model.verdict import State
 from corral.store.bindings import Binding, Bindings, identity_fields
 from corral.system import places
 from corral.system.processes import ProcessTable
-from corral.terminals.directory import Standing, Terminal, list_terminals, terminals_dir
+from corral.terminals.client import dismiss_terminal
+from corral.terminals.directory import (
+    Standing,
+    Terminal,
+    find_terminal,
+    list_terminals,
+    terminals_dir,
+)
 
+_OVER = frozenset({Standing.ENDED, Standing.LOST})
 _SERVED = frozenset({State.LIVE, State.PENDING})
 
 
@@ -30,6 +39,7 @@ class Tab(Struct, frozen=True, kw_only=True):
     terminal: Terminal | None
     """None when nothing is left of it."""
     session: Session | None = None
+    """The one it has; of a tab that runs no more, the one it had last."""
     reason: str | None = None
     """Why no session is known."""
 
@@ -59,16 +69,51 @@ def list_tabs(wanted: Collection[str] | None = None) -> Tabs:
     by_tab = {binding.tab: binding for binding in bound}
     terminals = {terminal.tab: terminal for terminal in list_terminals(terminals_dir())}
     names = [name for name in dict.fromkeys((*by_tab, *terminals)) if wanted is None or name in wanted]
-    survey, table = None, None
-    if any(name in terminals and terminals[name].standing is Standing.RUNNING for name in names):
+    tabs = [Tab(tab=name, binding=by_tab.get(name), terminal=terminals.get(name)) for name in names]
+    if any(tab.standing is Standing.RUNNING for tab in tabs):
         survey, table = take_survey(Selection(states=_SERVED)), ProcessTable()
-    tabs: list[Tab] = []
-    for name in names:
-        tab = Tab(tab=name, binding=by_tab.get(name), terminal=terminals.get(name))
-        if survey is not None and table is not None and tab.standing is Standing.RUNNING:
-            tab = _with_session(tab, survey, table, bindings)
-        tabs.append(tab)
+        tabs = [
+            _with_session(tab, survey, table, bindings) if tab.standing is Standing.RUNNING else tab for tab in tabs
+        ]
+    if any(tab.standing in _OVER for tab in tabs):
+        # The evidence of processes long gone is wanted, too.
+        survey = take_survey(Selection(id_prefix=""))
+        tabs = [_with_last_session(tab, survey) if tab.standing in _OVER else tab for tab in tabs]
     return Tabs(tabs=tuple(tabs), skipped=tuple(skipped))
+
+
+def _with_last_session(tab: Tab, survey: Survey) -> Tab:
+    agent = tab.binding.agent_process if tab.binding else None
+    if agent is None:
+        return structs.replace(tab, reason="its agent was never identified")
+    found = find_last(agent, survey)
+    return structs.replace(tab, reason=found) if isinstance(found, str) else structs.replace(tab, session=found)
+
+
+def find_last(agent: ProcessIdentity, survey: Survey) -> Session | str:
+    """The session that a process had last, as the claims say that name this very process; or why it is not known."""
+    named = [
+        (judged.claim.ended_at is None, judged.claim.ended_at or judged.claim.written_at or 0.0, session)
+        for session in survey.sessions
+        for judged in session.verdict.evidence
+        if judged.claim.kind is not ClaimKind.LAUNCH
+        and (judged.claim.pid, judged.claim.start_ticks) == (agent.pid, agent.start_ticks)
+        and judged.claim.boot_id in (None, agent.boot_id)
+    ]
+    if not named:
+        return "nothing is left that says which session it had"
+    still_open = {session.key for is_open, _, session in named if is_open}
+    if len(still_open) > 1:
+        return f"it had {len(still_open)} sessions open"
+    return max(named, key=lambda one: one[:2])[2]
+
+
+def forget_tab(tab: str) -> None:
+    """The person is done with it: its binding and what an ended program left are dropped. Raises OSError."""
+    terminal = find_terminal(terminals_dir(), tab)
+    if terminal is None or terminal.standing is not Standing.RUNNING:
+        dismiss_terminal(terminals_dir(), tab)
+        Bindings(places.state_dir()).forget(tab)
 
 
 def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindings) -> Tab:

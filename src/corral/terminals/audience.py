@@ -17,6 +17,7 @@ from corral.terminals.protocol import (
     Hello,
     Info,
     Input,
+    Leave,
     ProtocolError,
     Resize,
     Size,
@@ -43,11 +44,12 @@ class Audience:
         self._holder = holder
         self._activity = 0
         self._somebody_knows = False
+        self._dismissed = False
 
     @property
     def has_left_knowing(self) -> bool:
-        """Whether nobody looks any more, and somebody who did was told how the program ended."""
-        return self._somebody_knows and not self.viewers
+        """Whether nobody looks any more, and somebody who did was told how the program ended; or said: leave."""
+        return self._dismissed or (self._somebody_knows and not self.viewers)
 
     def pump(self, viewer: Viewer) -> None:
         stream = self._holder.stream
@@ -98,6 +100,8 @@ class Audience:
                 viewer.send(Info(self._describe()))
             case End():
                 self._holder.ending.begin(time.monotonic())
+            case Leave():
+                self._dismissed |= self._holder.status is not None
             case _:
                 pass  # a newer viewer's
 

@@ -13,7 +13,7 @@ from contextlib import suppress
 from struct import unpack
 from types import TracebackType
 
-from corral.terminals.directory import find_terminal
+from corral.terminals.directory import find_terminal, forget_terminal
 from corral.terminals.files import SOCKET
 from corral.terminals.protocol import (
     MAX_INPUT,
@@ -26,6 +26,7 @@ from corral.terminals.protocol import (
     HolderFrame,
     Info,
     Input,
+    Leave,
     ProtocolError,
     Resize,
     Unknown,
@@ -62,6 +63,16 @@ def connect(directory: str, tab: str) -> socket.socket:
         client.close()
         raise NotReachable(f"terminal {tab}: pid {pid} of user {uid} answers, who is not its holder")
     return client
+
+
+def dismiss_terminal(directory: str, tab: str) -> None:
+    """How its program ended was seen: the holder leaves if it is still there, and nothing is left of it."""
+    with suppress(NotReachable, OSError), Client(directory, tab) as client:
+        client.send(Leave())
+        client.socket.settimeout(GREETING_SECONDS)
+        while client.receive() is not None:
+            pass
+    forget_terminal(directory, tab)
 
 
 class Client:

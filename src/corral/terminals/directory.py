@@ -31,7 +31,7 @@ class Standing(StrEnum):
     RUNNING = "running"
     """Its holder is there."""
     ENDED = "ended"
-    """Its program has ended, and the exit status is known."""
+    """Its program has ended; how, says `status`, once it is on disk."""
     LOST = "lost"
     """Its holder died without a word, and the program with it or without."""
     ELSEWHERE = "elsewhere"
@@ -97,11 +97,13 @@ def find_terminal(directory: str, tab: str) -> Terminal | None:
     standing = _judge(record.hostname, holder)
     if ended is not None:
         return _ended(tab, ended, holder if standing is Standing.RUNNING else None, record.started_at)
+    if standing is Standing.RUNNING and not _lives(child):
+        standing = Standing.ENDED  # and the holder has not said yet how
     return Terminal(tab=tab, standing=standing, holder=holder, child=child, started_at=record.started_at)
 
 
 def forget_terminal(directory: str, tab: str) -> None:
-    """Its exit status was seen."""
+    """Drop what an ended program left, once its holder is gone; client.dismiss_terminal does both."""
     if _TAB.match(tab):
         _remove(directory, tab, EXIT, LOG)
 
@@ -151,6 +153,10 @@ def _judge(hostname: str, holder: ProcessIdentity) -> Standing:
     if look.identity is None:
         return Standing.ELSEWHERE
     return Standing.RUNNING if look.identity == holder else Standing.LOST
+
+
+def _lives(child: ProcessIdentity) -> bool:
+    return processes.read_identity(child.pid) == child
 
 
 def _ended(tab: str, ended: _Exit, holder: ProcessIdentity | None, started_at: float | None) -> Terminal:

@@ -74,6 +74,10 @@ class End(NamedTuple):
     """End the program: SIGHUP, then SIGTERM, then SIGKILL, each only if the one before did not do."""
 
 
+class Leave(NamedTuple):
+    """How the program ended has been seen: a holder that stays for its last words may go."""
+
+
 # --- from the holder to the viewer
 
 
@@ -147,7 +151,7 @@ class Unknown(NamedTuple):
     kind: int
 
 
-ViewerFrame = Hello | Attach | Input | Resize | Visible | Ask | End
+ViewerFrame = Hello | Attach | Input | Resize | Visible | Ask | End | Leave
 HolderFrame = Welcome | Attached | Output | Gap | Modes | Size | Exit | Info | Failed
 Frame = ViewerFrame | HolderFrame | Unknown
 
@@ -169,6 +173,7 @@ _KINDS: dict[type, int] = {
     Visible: 5,
     Ask: 6,
     End: 7,
+    Leave: 8,
     Welcome: 65,
     Attached: 66,
     Output: 67,
@@ -277,6 +282,8 @@ def _decode_payload(kind: int, payload: bytes) -> Frame:
             return Ask()
         case 7:
             return End()
+        case 8:
+            return Leave()
         case 65:
             return Welcome(int.from_bytes(payload[:2]), payload[2:].decode())
         case 66:

@@ -33,7 +33,7 @@ def test_run_shows_the_agent_and_detaching_leaves_it(world):
     again.wait_screen("hello there")
     again.send("/quit\r")
     assert again.wait_exit() == 0
-    wait_until(lambda: world.tab(tab["tab"])["standing"] != "running", "its end")
+    assert world.json("terminals")["terminals"] == []
 
 
 def test_the_id_is_chosen_up_front_and_the_agent_confirms_it(world):
@@ -278,7 +278,7 @@ def test_the_exit_status_is_told_until_seen(world):
     window = world.on_terminal("attach", tab)
     assert window.wait_exit() == 128 + 9
     assert "signal 9" in window.screen()
-    wait_until(lambda: not list((world.state / "terminals").glob(f"{tab}.*")), "nothing left")
+    assert list((world.state / "terminals").glob(f"{tab}.*")) == []
 
 
 def test_a_damaged_binding_shows_why_and_harms_no_other(world):
@@ -424,3 +424,48 @@ def test_kill_refuses_when_the_number_is_another_process_now(world):
         kill_process(other, told.append)
     assert told == []
     assert agent.exit_code is None
+
+
+# --- when the terminal is gone, too
+
+
+def test_a_lost_tab_says_which_session_it_had_and_comes_back_as_itself(world):
+    tab = world.run_detached()
+    window = world.on_terminal("attach", tab)
+    window.wait_screen("session ")
+    window.send("/new\r")
+    window.wait_screen(lambda screen: screen.count("session ") == 2)
+    window.send("remember the heron\r")
+    window.wait_screen("remember the heron\n")
+    window.send("\x1c")
+    window.wait_exit()
+    found = world.tab(tab)
+    session, agent = found["session"]["session_id"], world.identity(found["pid"])
+    wait_until(
+        lambda: json.loads((world.state / "bindings" / f"{tab}.json").read_text())["agent"], "the agent's process"
+    )
+    kill(world.identity(found["holder_pid"]))
+    wait_until(lambda: is_gone(agent), "the agent's end")
+    lost = world.tab(tab)
+    assert (lost["standing"], lost["session"]["session_id"]) == ("lost", session)
+    script = (
+        "import sys\nfrom corral.engine.opening import open_resumed\n"
+        "open_resumed(sys.argv[1], anyway=False, size=(80, 24), tell=print, tab=sys.argv[2])\n"
+    )
+    words = [sys.executable, "-c", script, session, tab]
+    subprocess.run(words, env=world.env, check=True, timeout=60)
+    wait_until(lambda: (world.tab(tab)["session"] or {}).get("state") == "live", "the tab's return")
+    assert world.tab(tab)["session"]["session_id"] == session
+    assert len(world.json("terminals")["terminals"]) == 1
+    again = subprocess.run(words, env=world.env, capture_output=True, text=True, timeout=60)
+    assert "already_live" in again.stderr
+
+
+def test_a_tab_that_has_ended_can_be_forgotten_and_one_that_runs_can_not(world):
+    tab = world.run_detached()
+    assert world.corral("terminals", "--forget", tab).returncode == 1
+    kill(world.identity(world.tab(tab)["pid"]))
+    wait_until(lambda: world.tab(tab)["standing"] == "ended", "its end")
+    assert world.corral("terminals", "--forget", tab).returncode == 0
+    assert world.json("terminals")["terminals"] == []
+    assert world.corral("terminals", "--forget", tab).returncode == 4

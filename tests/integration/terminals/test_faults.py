@@ -103,7 +103,7 @@ def test_a_damaged_record_is_nobodys_evidence_and_harms_no_other(held):
 
 def test_the_exit_status_stays_until_it_was_seen(held):
     terminal = held.start(["/bin/sh", "-c", "exit 5"])
-    wait_until(lambda: find_terminal(held.directory, terminal.tab).standing is Standing.ENDED, "its end")
+    wait_until(lambda: find_terminal(held.directory, terminal.tab).status == 5, "its end")
     kill(terminal.holder)
     wait_until(lambda: is_gone(terminal.holder), "the holder's end")
     sweep_terminals(held.directory)
