@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
+# Of all sequences those that can change what is followed here; the others cost next to nothing this way.
+_SEQUENCE = re.compile(
+    rb"\x1b(?:\[([?<>=!])([0-9;]{0,60})[ -/]*([@-~])|\[([0-9]{0,3}) q|([=>c])|\][02];([^\x07\x1b]*)(?=[\x07\x1b]))"
+)
 _FOLLOWED = frozenset(
     # cursor keys, reverse video, origin, wrap, cursor blink, cursor, keypad; mouse (9 to 1016); focus; alternate
     # scroll; bracketed paste; colour scheme reports; resize reports
@@ -14,6 +20,7 @@ _LONGEST = 4096
 _LONGEST_TITLE = 256
 _STRINGS = b"]PX^_"
 _DEEPEST = 16
+_MOST_KNOWN = 64
 
 
 class Modes:
@@ -32,6 +39,8 @@ class Modes:
         """Kitty keyboard flags, a stack for each screen (True: the alternate one)."""
         self._rest = b""
         self._in_string = False
+        self._known: dict[bytes, dict[int, bool]] = {}
+        """What sequences that were read before do, for those that only set modes of `_private`."""
 
     @property
     def incomplete_bytes(self) -> int:
@@ -46,15 +55,17 @@ class Modes:
             self._rest = b""
         elif b"\x1b" not in data:
             return
-        pieces = data.split(b"\x1b")
-        for piece in pieces[1:-1]:
-            self._take(piece)
-        last = pieces[-1]
-        if len(pieces) == 1:
-            return
+        for found in _SEQUENCE.finditer(data):
+            # Programs that paint set the same few modes over and over.
+            changes = self._known.get(found[0])
+            if changes is None:
+                self._take(found)
+            else:
+                self._private.update(changes)
+        last = data[data.rfind(b"\x1b") + 1 :]
         if _is_complete(last):
-            self._take(last)
-        elif len(last) < _LONGEST:
+            return
+        if len(last) < _LONGEST:
             self._rest = b"\x1b" + last
         else:
             self._in_string = True
@@ -113,35 +124,28 @@ class Modes:
         self._in_string = False
         return data[min(ends) :]
 
-    def _take(self, piece: bytes) -> None:
-        """One sequence without its ESC, and the text after it."""
-        match piece[:1]:
-            case b"[":
-                if piece[1:2] in (b"?", b">", b"<", b"=", b"!"):
-                    self._take_private(piece)
-                elif b" q" in piece[1:8]:
-                    style = piece[1:8].partition(b" q")[0]
-                    self._cursor_style = style if style.isdigit() else b"0"
-            case b"]":
-                self._take_title(piece)
-            case b"=":
-                self._keypad = True
-            case b">":
-                self._keypad = False
-            case b"c":
+    def _take(self, found: re.Match[bytes]) -> None:
+        match found.lastindex:
+            case 3:
+                self._take_private(found[1], found[2], found[3])
+            case 4:
+                self._cursor_style = found[4] or b"0"
+            case 5 if found[5] == b"c":
                 self._reset()
+            case 5:
+                self._keypad = found[5] == b"="
             case _:
-                pass
+                text = found[6].decode("utf-8", "replace")
+                self.title = "".join(sign for sign in text if sign.isprintable())[:_LONGEST_TITLE]
 
-    def _take_private(self, piece: bytes) -> None:
-        end = _find_final(piece)
-        if end < 0:
-            return
-        prefix, numbers, final = piece[1:2], piece[2:end], piece[end : end + 1]
+    def _take_private(self, prefix: bytes, numbers: bytes, final: bytes) -> None:
         if prefix == b"?" and final in b"hl":
-            for number in numbers.split(b";"):
-                if number.isdigit() and len(number) <= 5:
-                    self._set(int(number), final == b"h")
+            wanted = [int(number) for number in numbers.split(b";") if number.isdigit() and len(number) <= 5]
+            for number in wanted:
+                self._set(number, final == b"h")
+            if not _ALTERNATE.intersection(wanted) and len(self._known) < _MOST_KNOWN:
+                changes = dict.fromkeys(_FOLLOWED.intersection(wanted), final == b"h")
+                self._known[b"\x1b[?" + numbers + final] = changes
         elif final == b"u" and prefix in b"><=":
             self._take_keyboard(prefix, numbers)
         elif prefix == b">" and final == b"m" and (numbers == b"4" or numbers.startswith(b"4;")):
@@ -171,12 +175,6 @@ class Modes:
             now, how = (stack[-1] if stack else 0), (words[1] if len(words) > 1 else 1)
             flags = now | words[0] if how == 2 else now & ~words[0] if how == 3 else words[0]
             stack[-1:] = [flags]
-
-    def _take_title(self, piece: bytes) -> None:
-        if piece[1:3] not in (b"0;", b"2;"):
-            return
-        text = piece[3:].partition(b"\x07")[0].decode("utf-8", "replace")
-        self.title = "".join(sign for sign in text if sign.isprintable())[:_LONGEST_TITLE]
 
     def _reset(self) -> None:
         self.title = ""
