@@ -144,7 +144,7 @@ class Modes:
             for number in wanted:
                 self._set(number, final == b"h")
             if not _ALTERNATE.intersection(wanted) and len(self._known) < _MOST_KNOWN:
-                changes = dict.fromkeys(_FOLLOWED.intersection(wanted), final == b"h")
+                changes = {number: final == b"h" for number in wanted if number in _FOLLOWED}
                 self._known[b"\x1b[?" + numbers + final] = changes
         elif final == b"u" and prefix in b"><=":
             self._take_keyboard(prefix, numbers)
