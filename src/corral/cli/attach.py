@@ -10,7 +10,7 @@ from corral.cli.asking import tell
 from corral.cli.parsers import Commands, add_command
 from corral.cli.raw_terminal import Left, has_terminal, view
 from corral.engine.naming import find_session, full_name
-from corral.engine.tabs import forget_tab
+from corral.engine.tabs import find_tab_started_on, forget_tab
 from corral.engine.whereabouts import InPane, InTab, InTerminal, Nowhere, find_whereabouts
 from corral.errors import CorralError
 from corral.model.session import Session
@@ -49,10 +49,7 @@ def run(args: argparse.Namespace) -> int:
         return attach_tab(args.session, clear=True)
     session = find_session(args.session)
     if not session.verdict.processes:
-        raise CorralError(
-            f"{full_name(session)} is not running: {session.verdict.reason}",
-            hint=f"corral resume {full_name(session)} continues it, if that is possible",
-        )
+        raise _not_running(session)
     match where := find_whereabouts(session.verdict.processes[-1]):
         case InTab():
             return attach_tab(where.tab, clear=True)
@@ -66,6 +63,13 @@ def run(args: argparse.Namespace) -> int:
             )
         case Nowhere():
             raise CorralError(f"{full_name(session)} has no terminal to attach to: {where.reason}")
+
+
+def _not_running(session: Session) -> CorralError:
+    hint = f"corral resume {full_name(session)} continues it, if that is possible"
+    if tab := find_tab_started_on(session.key):
+        hint = f"a terminal was started on it, and what it has now is not known: corral attach {tab}"
+    return CorralError(f"{full_name(session)} is not known to run: {session.verdict.reason}", hint=hint)
 
 
 def attach_tab(tab: str, *, clear: bool) -> int:

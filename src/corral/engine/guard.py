@@ -26,15 +26,17 @@ _GUARD_SECONDS = 120.0
 _TURN_SECONDS = 15.0
 """kimi 1.51 reads and writes its registry within the first seconds of a start (2026-11)."""
 _GUARD_STEP_SECONDS = 0.25
-_LONGEST_STEP_SECONDS = 4.0
+_LONGEST_STEP_SECONDS = 3.0
 
 
 def guard_launch(launch: Launch, launches: Launches, turn: list[int]) -> None:
     """Wait until the provider confirms the session, then check what became of it. `turn` is closed early."""
     pid = launch.process.pid
     death = os.pidfd_open(pid)
-    deadline = time.monotonic() + _GUARD_SECONDS
-    while time.monotonic() < deadline and not _has_died(death, _GUARD_STEP_SECONDS):
+    deadline, step = time.monotonic() + _GUARD_SECONDS, _GUARD_STEP_SECONDS
+    while time.monotonic() < deadline and not _has_died(death, step):
+        # Most confirm within seconds; many that do not must not keep the machine busy.
+        step = min(step * 1.25, _LONGEST_STEP_SECONDS)
         source = _confirmed_source(launch)
         if source is None:
             while turn and time.time() - launch.launched_at > _TURN_SECONDS:
@@ -93,12 +95,16 @@ def guard_tab(tab: str, turn: list[int]) -> None:
             told = f"what became of the session could not be checked after the start: {error!r}"
             launches.write(structs.replace(launch, problem=told))
             raise
-    death = os.pidfd_open(child.pid)
-    deadline, step = time.monotonic() + _GUARD_SECONDS, _GUARD_STEP_SECONDS
-    while time.monotonic() < deadline:
+    try:
+        death = os.pidfd_open(child.pid)
+    except ProcessLookupError:
+        return
+    guarded = _GUARD_SECONDS if launch is None else 0.0
+    deadline, step = time.monotonic() + guarded, _GUARD_STEP_SECONDS
+    while True:
         list_tabs([tab])  # looking notes the process
         found = bindings.find(tab)
-        if found is None or found.agent is not None or _has_died(death, step):
+        if found is None or found.agent is not None or time.monotonic() > deadline or _has_died(death, step):
             return
         step = min(step * 2, _LONGEST_STEP_SECONDS)
 

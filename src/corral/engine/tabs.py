@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
 from corral.model.claim import ClaimKind
+from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.record import Skipped
 from corral.model.session import Session, Survey
@@ -106,6 +107,15 @@ def find_last(agent: ProcessIdentity, survey: Survey) -> Session | str:
     if len(still_open) > 1:
         return f"it had {len(still_open)} sessions open"
     return max(named, key=lambda one: one[:2])[2]
+
+
+def find_tab_started_on(key: SessionKey) -> str | None:
+    """A running tab that was started on this session. It may have another one by now: for advice only."""
+    for binding in Bindings(places.state_dir()).read_all()[0]:
+        terminal = find_terminal(terminals_dir(), binding.tab) if binding.wanted == key else None
+        if terminal is not None and terminal.standing is Standing.RUNNING:
+            return binding.tab
+    return None
 
 
 def forget_tab(tab: str) -> None:

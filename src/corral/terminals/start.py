@@ -7,7 +7,8 @@ import secrets
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from contextlib import suppress
+from typing import IO, NamedTuple
 
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
@@ -65,21 +66,29 @@ def start_terminal(
     )
     assert process.stdin is not None and process.stdout is not None
     with process.stdin as order_in, process.stdout as told:
-        try:
-            order_in.write(pack_order(order))
-            order_in.flush()
-            process.wait(_START_SECONDS)  # it forks the holder and ends
-            started = _await_forked(told.readline().decode(errors="replace"), tab)
-            if on_forked is not None:
-                on_forked(started)
+        # Whatever fails before the last word: the holder sees its input end, and begins nothing.
+        started = _await_forked(_tell_order(process, order_in, pack_order(order), told), tab)
+        if on_forked is not None:
+            on_forked(started)
+        with suppress(BrokenPipeError):  # then it has said why
             order_in.write(b"g")
             order_in.flush()
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise StartFailed(f"the holder did not start: {error}") from error
         answer = told.readline().decode(errors="replace").strip()
     if answer != "begun":
         raise StartFailed(answer.removeprefix("failed ") or "the holder ended without a word")
     return started
+
+
+def _tell_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: bytes, told: IO[bytes]) -> str:
+    try:
+        order_in.write(order)
+        order_in.flush()
+        process.wait(_START_SECONDS)  # it forks the holder and ends
+    except (OSError, subprocess.TimeoutExpired) as error:
+        process.kill()
+        process.wait()
+        raise StartFailed(f"the holder did not start: {error}") from error
+    return told.readline().decode(errors="replace")
 
 
 def _await_forked(line: str, tab: str) -> Started:
