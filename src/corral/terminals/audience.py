@@ -126,7 +126,7 @@ class Audience:
         ring = self._holder.stream.ring
         beginning = self._holder.stream.plan_beginning(frame.offset)
         viewer.send(Attached(beginning.offset, ring.oldest, ring.head, *self._holder.size))
-        viewer.begin(beginning, ring.head)
+        viewer.begin(beginning, ring.head, time.monotonic())
         if frame.visible and frame.columns and frame.rows:
             self._activate(viewer)
         if beginning.repaint:

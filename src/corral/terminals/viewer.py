@@ -57,8 +57,9 @@ class Viewer:
         if len(self._pending) > _MOST_PENDING:
             self.broken = True  # it asks and never listens
 
-    def begin(self, beginning: Beginning, head: int) -> None:
+    def begin(self, beginning: Beginning, head: int, now: float) -> None:
         """Output from there on; up to `head` it is a replay."""
+        self._moved_at = now
         self.position = beginning.offset
         self._replay_end = head
         self._after_replay = beginning.after

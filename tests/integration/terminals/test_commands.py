@@ -240,6 +240,24 @@ def test_the_terminal_is_put_back_on_any_way_out(world, end):
     assert "left" in screen
 
 
+def test_closing_the_window_leaves_the_agent_running(world):
+    window = world.on_terminal("run", "kimi-cli", "--yes", "--no-hooks")
+    window.wait_screen(" pid ")
+    window.close()
+    window.wait_exit()
+    (tab,) = world.json("terminals")["terminals"]
+    assert (tab["standing"], tab["session"]["state"]) == ("running", "live")
+    again = world.on_terminal("attach", tab["tab"])
+    again.wait_screen(" pid ")
+
+
+def test_a_terminal_does_not_show_itself(world):
+    tab = world.run_detached()
+    window = world.on_terminal("attach", tab, CORRAL_TAB=tab)
+    assert window.wait_exit() == 1
+    assert "can't show itself" in window.screen()
+
+
 def _words(path: Path) -> list[bytes]:
     try:
         return (path / "cmdline").read_bytes().rstrip(b"\0").split(b"\0")

@@ -10,7 +10,20 @@ from pathlib import Path
 import pytest
 
 from corral.terminals.client import Client, NotReachable, connect
-from corral.terminals.protocol import Attach, Attached, Exit, Failed, Gap, Hello, Input, Modes, Output, Size, encode
+from corral.terminals.protocol import (
+    Attach,
+    Attached,
+    Exit,
+    Failed,
+    FrameReader,
+    Gap,
+    Hello,
+    Input,
+    Modes,
+    Output,
+    Size,
+    encode,
+)
 from corral.terminals.start import StartFailed
 from tests.integration.terminals.held import BASH, is_gone, wait_until
 
@@ -319,3 +332,23 @@ def test_input_before_attaching_is_answered_and_not_executed(held, tmp_path):
 def test_a_terminal_that_is_not_there_is_not_reachable(held):
     with pytest.raises(NotReachable):
         Client(held.directory, "0" * 16)
+
+
+def test_from_asyncio_it_is_the_same(held):
+    import asyncio
+
+    terminal = held.start(BASH)
+
+    async def talk() -> bytes:
+        sock = await asyncio.to_thread(connect, held.directory, terminal.tab)
+        sock.setblocking(False)
+        reader, writer = await asyncio.open_unix_connection(sock=sock)
+        frames, shown = FrameReader(), b""
+        writer.write(encode(Hello()) + encode(Attach(None, 80, 24)) + encode(Input(b"echo $((6 * 7))\n")))
+        while b"42" not in shown and (data := await reader.read(65536)):
+            shown += b"".join(frame.data for frame in frames.feed(data) if isinstance(frame, Output))
+        writer.close()
+        await writer.wait_closed()
+        return shown
+
+    assert b"42" in asyncio.run(asyncio.wait_for(talk(), 20))
