@@ -10,11 +10,11 @@ from corral.cli.asking import tell
 from corral.cli.parsers import Commands, add_command
 from corral.cli.raw_terminal import Left, has_terminal, view
 from corral.engine.naming import find_session, full_name
+from corral.engine.settings import read_settings
 from corral.engine.tabs import find_tab_started_on, forget_tab
 from corral.engine.whereabouts import InPane, InTab, InTerminal, Nowhere, find_whereabouts
 from corral.errors import CorralError
 from corral.model.session import Session
-from corral.system.config import read_config
 from corral.system.text import printable
 from corral.system.tmux import Pane, go_command
 from corral.terminals.client import Client, NotReachable
@@ -29,7 +29,9 @@ examples:
 
 Ctrl-\\ leaves; the agent goes on. Several can be attached at once; the size is that of the one last used.
 The key can be set in the config: [terminals] detach_key = "ctrl-]".
-"""
+
+exit codes: 0 detached · the agent's own, if it ends meanwhile · 1 not running, or no way there · 2 usage ·
+3 ambiguous · 4 not found"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -82,7 +84,7 @@ def attach_tab(tab: str, *, clear: bool) -> int:
     terminal = find_terminal(directory, tab)
     try:
         with Client(directory, tab) as client:
-            detach_key = read_config().detach_key
+            detach_key = read_settings().detach_key
             viewing = view(client, detach_key, clear=clear, tell=tell)
     except NotReachable as error:
         if terminal is not None and terminal.standing is Standing.ENDED:

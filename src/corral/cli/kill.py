@@ -20,7 +20,8 @@ examples:
 
 Nothing is signalled unless a running process is proven to serve the session, and its identity is checked again
 before each signal. The conversation stays on disk.
-"""
+
+exit codes: 0 it has ended · 1 refused, or not ended · 2 usage · 3 ambiguous · 4 not found"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:

@@ -28,7 +28,8 @@ examples:
   corral run kimi-cli -- --model k2      with arguments of the CLI's own, after --
 
 Ctrl-\\ leaves it running; corral attach comes back. The exit code is the agent's.
-"""
+
+exit codes: the agent's own, or 128 + the signal that ended it · 0 detached · 1 refused · 2 usage"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:

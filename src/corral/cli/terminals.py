@@ -22,7 +22,8 @@ examples:
   corral terminals --forget 3f0a9c1d2b4e5f60
 
 A tab can be given to corral attach in the place of a session.
-"""
+
+exit codes: 0 ok · 2 usage; with --forget 1 it is running · 4 not found"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:

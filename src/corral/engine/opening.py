@@ -17,6 +17,7 @@ from corral.engine.gather import environment
 from corral.engine.launch import child_environment, keep_copies, not_recorded, not_started, take_locks
 from corral.engine.naming import full_name
 from corral.engine.resume import plan_to_resume
+from corral.engine.settings import read_settings
 from corral.errors import CorralError
 from corral.model.key import Home, SessionKey
 from corral.model.restore import Program, Refusal, Refused, Resume, Start
@@ -25,7 +26,6 @@ from corral.store.bindings import Binding, Bindings, identity_fields
 from corral.store.cache import Cache
 from corral.store.launches import KeptCopy, Launch, Launches
 from corral.system import places
-from corral.system.config import read_config
 from corral.terminals.client import dismiss_terminal
 from corral.terminals.directory import sweep_terminals, terminals_dir
 from corral.terminals.environment import terminal_environment
@@ -49,7 +49,7 @@ def plan_fresh(provider_name: str, work_dir: str, *, with_arguments: bool) -> Fr
     """
     provider = find_provider(provider_name)
     cache = Cache(places.cache_dir())
-    env = environment(read_config(), cache, probing=True)
+    env = environment(read_settings(), cache, probing=True)
     try:
         program = provider.find_program(env)
     finally:
