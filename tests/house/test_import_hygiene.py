@@ -78,7 +78,26 @@ def test_usage_needs_only_the_standard_library_while_nothing_has_changed(tmp_pat
     assert "msgspec" in modules_after(ask, tmp_path)
     loaded = modules_after(ask, tmp_path)
     foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names)
-    assert "msgspec" not in loaded and "corral.engine.watch" in loaded
+    assert "msgspec" not in loaded and "corral.engine.usage_watch" in loaded
     assert not any(name.startswith("corral.providers") for name in loaded)
     assert loaded & HEAVY == set()
     assert {name for name in foreign if not name.startswith(("_", "sitecustomize"))} <= {"corral", "editables"}
+
+
+def test_a_holder_needs_only_the_standard_library_and_its_own_few_modules(tmp_path):
+    script = (
+        "import sys\n"
+        "import os; os.close(0); os.open(os.devnull, 0)\n"
+        "held = sys.argv[1]\n"
+        "code = compile(open(held).read().replace('    hold()', '    print(*sys.modules)'), held, 'exec')\n"
+        "exec(code, {'__name__': '__main__', '__file__': held})\n"
+    )
+    holder = ROOT / "src" / "corral" / "terminals" / "__main__.py"
+    words = [sys.executable, "-I", "-S", "-c", script, str(holder)]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=60, check=True, env={})
+    loaded = set(done.stdout.split())
+    assert "corral.terminals.holder" in loaded
+    foreign = {name.partition(".")[0] for name in loaded} - set(sys.stdlib_module_names) - {"corral", "__main__"}
+    assert foreign == set()
+    assert all(name.startswith(("corral.terminals", "corral.sidecar")) for name in loaded if name.startswith("corral."))
+    assert loaded & {"asyncio", "json", "subprocess", "typing", "msgspec", "logging", "threading"} == set()

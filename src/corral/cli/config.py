@@ -24,7 +24,7 @@ The file is optional TOML:
   [prices."my-model"]                  # US dollars per million tokens
   input = 0.6
   output = 2.5
-docs/commands.md has the rest of it: currency, plans, budgets, models priced as others.
+docs/commands.md has the rest of it: currency, plans, budgets, models priced as others, the detach key.
 
 examples:
   corral config
@@ -78,6 +78,7 @@ def report(config: Config) -> dict[str, object]:
         "prices": {model: {"as": price.priced_as, **_figures(price)} for model, price in config.prices.items()},
         "currency": config.currency,
         "plans": config.plans,
+        "detach_key": config.detach_key,
         "budgets": config.budgets,
     }
 

@@ -23,6 +23,10 @@ COMMANDS = {
     "explain": "how corral knows: every claim, its file, the rule, the verdict",
     "pid": "which session a process serves",
     "resume": "continue a session, in place, as the very same conversation",
+    "run": "start an agent in a terminal that outlives this one",
+    "attach": "go to a running session: its terminal, its tmux pane",
+    "terminals": "the terminals that corral keeps",
+    "kill": "end the process that serves a session",
     "usage": "what was spent: tokens and money by day, project, model …",
     "sql": "questions of your own over what was spent, in SQL",
     "statusline": "one short line for a prompt, a status bar or an agent's status line",
@@ -34,10 +38,11 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh and fish",
 }
 
-_TOLD_BESIDE = {"show", "explain", "pid", "resume", "sql", "hooks"}
+_TOLD_BESIDE = {"show", "explain", "pid", "resume", "sql", "hooks", "run", "attach", "terminals", "kill"}
 """Commands that go on with the defaults when the configuration is faulty; the others tell it themselves."""
 _BEGIN_WITHOUT = ("usage",)
 """Commands that need msgspec only when something has changed, and fetch it then."""
+_STARTS_OTHERS = {"run"}
 _BUG = 70
 _NO_OUTPUT = 1
 
@@ -73,10 +78,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         words.insert(0, "ps")
     if words[0] not in _BEGIN_WITHOUT:
         import_msgspec()
+    words, rest = _split_rest(words)
     try:
         if words[0] not in COMMANDS and not words[0].startswith("-"):
             raise _unknown_command(words[0])
         args = build_parser(words[0]).parse_args(words)
+        if rest:
+            args.rest = rest
         if args.command in _TOLD_BESIDE:
             tell_config_problem()
         return args.run(args)
@@ -107,6 +115,14 @@ def tell_config_problem() -> None:
         from corral.cli.config import faulty
 
         _tell(faulty(config))
+
+
+def _split_rest(words: list[str]) -> tuple[list[str], list[str]]:
+    """What follows `--` is another program's, for a command that starts one; argparse can't tell it from options."""
+    if words[0] not in _STARTS_OTHERS or "--" not in words:
+        return words, []
+    end = words.index("--")
+    return words[:end], words[end + 1 :]
 
 
 def _prepare_output() -> int:

@@ -70,7 +70,8 @@ def say_plan(plan: RestorePlan, name: str) -> list[str]:
     """A restore plan in words, what to do last."""
     match plan:
         case Attach():
-            return [f"it is open in pid {plan.pid}" + (f" on {plan.terminal}" if plan.terminal else "")]
+            where = f" on {plan.terminal}" if plan.terminal else ""
+            return [f"corral attach {name}", f"it is open in pid {plan.pid}{where}"]
         case Resume():
             import shlex
 

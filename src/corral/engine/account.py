@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from corral.engine.footing import make_footing, price_stamp
-from corral.engine.watch import Changes, find_changes, load_watch
+from corral.engine.usage_watch import Changes, find_changes, load_watch
 from corral.store.ledger import Ledger
 from corral.system.light_import import import_msgspec
 

@@ -13,7 +13,7 @@ from corral.engine.settings import read_settings
 from corral.engine.told_sessions import ToldSessions
 from corral.engine.usage_reading import Pending, Reader
 from corral.engine.usage_storing import HURRIED_BYTES, finish, read_and_store
-from corral.engine.watch import Changes, to_memos
+from corral.engine.usage_watch import Changes, to_memos
 from corral.errors import CorralError
 from corral.model.usage import UsageSource
 from corral.store.ledger import Ledger

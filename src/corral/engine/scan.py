@@ -18,7 +18,7 @@ from corral.engine.told_sessions import ToldSessions
 from corral.engine.usage_homes import list_usage_homes
 from corral.engine.usage_reading import Pending, Reader
 from corral.engine.usage_storing import finish, read_and_store
-from corral.engine.watch import make_watch, to_memos
+from corral.engine.usage_watch import make_watch, to_memos
 from corral.hooks.journal_file import directory_of
 from corral.providers import Environment
 from corral.store.cache import Cache

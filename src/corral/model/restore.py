@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from corral.model.key import SessionKey
+
 
 class Refusal(StrEnum):
     """The closed list of reasons; the same word in JSON, log and page."""
@@ -41,6 +43,16 @@ class Resume(Struct, frozen=True, kw_only=True, tag="resume", tag_field="kind"):
     cwd: str
     env: dict[str, str]
     """What is added to the environment: the home's variable, if the home is not the default one."""
+
+
+class Start(Struct, frozen=True, kw_only=True, tag="start", tag_field="kind"):
+    """Start a fresh session with this."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: dict[str, str]
+    key: SessionKey | None
+    """The session it will be, where the caller may choose the id; None where only the CLI's own word will tell."""
 
 
 class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="kind"):

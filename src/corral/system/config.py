@@ -37,6 +37,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """What a plan costs a month, in that currency; only shown."""
     budgets: Mapping[str, Decimal] = {}
     """What may be spent in a day, week or month, in that currency; compared, never enforced."""
+    detach_key: str = "ctrl-\\"
+    """What leaves an attached terminal: `ctrl-` and a letter or one of `\\ ] ^ _`."""
     problem: str | None = None
     """Why the file could not be used; the defaults hold then."""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from corral.system.config import Config
 from corral.system.own_prices import (
@@ -20,6 +20,10 @@ from corral.system.own_prices import (
 )
 
 
+class _Terminals(Struct, frozen=True, forbid_unknown_fields=True):
+    detach_key: Annotated[str, Meta(pattern=r"^ctrl-[a-z\\\]^_]$")] = "ctrl-\\"
+
+
 class _File(Struct, forbid_unknown_fields=True):
     homes: dict[str, list[str]] = {}
     programs: dict[str, str] = {}
@@ -27,6 +31,7 @@ class _File(Struct, forbid_unknown_fields=True):
     currency: CurrencySetting | None = None
     plans: dict[str, Plan] = {}
     budget: dict[Literal["day", "week", "month"], BudgetSetting] = {}
+    terminals: _Terminals = _Terminals()
 
 
 def parse_config(path: str, data: bytes) -> Config:
@@ -39,6 +44,7 @@ def parse_config(path: str, data: bytes) -> Config:
         programs={name: _path(f"programs.{name}", program) for name, program in found.programs.items()},
         prices=to_own_prices(found.prices),
         currency=to_currency(found.currency),
+        detach_key=found.terminals.detach_key,
         plans={name: to_decimal(price) for name, price in found.plans.items()},
         budgets={period: to_decimal(amount) for period, amount in found.budget.items()},
     )

@@ -63,7 +63,7 @@ def refuse_live(plan: Attach) -> Refused:
     return _refuse(
         Refusal.ALREADY_LIVE,
         f"pid {plan.pid} serves it{where}",
-        f"go to that terminal, or quit pid {plan.pid} first",
+        f"corral attach goes there; or quit pid {plan.pid} first",
     )
 
 

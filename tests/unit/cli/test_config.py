@@ -68,6 +68,7 @@ def test_the_json_has_the_schema_and_money_as_decimal_strings(set_config, own_di
         "prices": {"my-model": unset | {"input": "0.6", "output": "2.5"}, "hidden": unset | {"as": "kimi-k2.6"}},
         "currency": {"code": "EUR", "rate": "0.92"},
         "plans": {"Kimi plan": "19"},
+        "detach_key": "ctrl-\\",
         "budgets": {"day": "2.5", "month": "50"},
     }
 

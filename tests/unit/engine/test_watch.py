@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from corral.engine.watch import find_changes, load_watch, make_watch, to_memos
+from corral.engine.usage_watch import find_changes, load_watch, make_watch, to_memos
 from corral.store.ledger import Ledger
 from corral.system.visits import Visits
 

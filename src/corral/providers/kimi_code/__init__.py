@@ -29,6 +29,7 @@ __getattr__ = lazy_parts(
     transcript_path="restore",
     read_guard="restore",
     plan_resume="restore",
+    plan_start="start",
     hook_target="hooks:TARGET",
     list_usage_sources="usage",
     read_usage="usage",

@@ -36,16 +36,21 @@ def read_guard(record: SessionRecord) -> Refused | None:
 def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume:
     """Qwen finds a session only from the directory whose project it belongs to."""
     work_dir = record.work_dir or home.path
+    return Resume(
+        argv=(program.path, "--resume", record.session_id),
+        cwd=find_resume_dir(work_dir, record.scope) or work_dir,
+        env=home_environment(home),
+    )
+
+
+def home_environment(home: Home) -> dict[str, str]:
+    """The variables that lead Qwen to this home."""
     env: dict[str, str] = {}
     if not home.is_default:
         env[HOME_VARIABLE] = home.path
     if home.data_path is not None:
         env[RUNTIME_VARIABLE] = home.data_path
-    return Resume(
-        argv=(program.path, "--resume", record.session_id),
-        cwd=find_resume_dir(work_dir, record.scope) or work_dir,
-        env=env,
-    )
+    return env
 
 
 def _check_directory(record: SessionRecord) -> Refused | None:

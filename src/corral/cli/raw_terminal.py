@@ -1,0 +1,180 @@
+"""This terminal as a viewer of one of ours: raw keys in, output out, everything put back on any way out."""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import sys
+import termios
+import tty
+from collections.abc import Callable
+from enum import StrEnum
+from types import FrameType
+
+from msgspec import Struct
+
+from corral.terminals.client import Client
+from corral.terminals.modes import Modes
+from corral.terminals.protocol import Exit, Failed, Gap, Output
+from corral.terminals.protocol import Modes as ModesFrame
+from corral.terminals.queries import QueryFilter
+
+_READ = 1 << 16
+_WATCHED = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
+
+
+class Left(StrEnum):
+    """How a viewing ended."""
+
+    DETACHED = "detached"
+    ENDED = "ended"
+    """The program has ended."""
+    LOST = "lost"
+    """The holder is gone."""
+
+
+class Viewing(Struct, frozen=True, kw_only=True):
+    """The outcome."""
+
+    left: Left
+    status: int | None = None
+    """Of a program that ended: its exit code, or the negative signal."""
+
+
+def has_terminal() -> bool:
+    return os.isatty(0) and os.isatty(1)
+
+
+def terminal_size() -> tuple[int, int]:
+    size = os.get_terminal_size(1)
+    return size.columns or 80, size.lines or 24
+
+
+class DetachKey:
+    """Finds the key in what is typed, also as newer keyboard protocols spell it."""
+
+    def __init__(self, name: str) -> None:
+        letter = name.removeprefix("ctrl-")
+        self._plain = bytes((ord(letter.upper()) & 0x1F,))
+        code = ord(letter.lower())
+        self._spelt = re.compile(rb"\x1b\[(?:%d(?::\d*)*;(\d+)(?::1)?(?:;[\d:]*)?u|27;(\d+);%d~)" % (code, code))
+
+    def find(self, data: bytes) -> int:
+        """Where it begins, or -1."""
+        plain = data.find(self._plain)
+        if plain >= 0:
+            return plain
+        for match in self._spelt.finditer(data):
+            if (int(match[1] or match[2]) - 1) & 0b111 == 0b100:  # Ctrl; locks do not matter
+                return match.start()
+        return -1
+
+
+def view(client: Client, detach_key: str, *, clear: bool, tell: Callable[[str], None]) -> Viewing:
+    """Show the terminal here until the program ends, the holder is gone, or the person leaves."""
+    return _View(client, DetachKey(detach_key), tell).run(clear=clear)
+
+
+class _View:
+    def __init__(self, client: Client, detach_key: DetachKey, tell: Callable[[str], None]) -> None:
+        self._client = client
+        self._detach_key = detach_key
+        self._tell = tell
+        self._modes = Modes()
+        self._queries = QueryFilter()
+        self._problems: list[str] = []
+        self._signals: list[int] = []
+
+    def run(self, *, clear: bool) -> Viewing:
+        saved = termios.tcgetattr(0)
+        woken, wake = os.pipe()
+        os.set_blocking(wake, False)
+        before = {number: signal.signal(number, self._note) for number in _WATCHED}
+        old_wake = signal.set_wakeup_fd(wake)
+        try:
+            tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is meant for the program
+            if clear:
+                self._write(b"\x1b[H\x1b[2J")
+            self._client.attach(None, *terminal_size())
+            return self._loop(woken)
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+            signal.set_wakeup_fd(old_wake)
+            os.close(woken)
+            os.close(wake)
+            try:
+                self._write(self._modes.undo())
+                termios.tcsetattr(0, termios.TCSADRAIN, saved)
+            except (OSError, termios.error):
+                pass  # the terminal itself is gone
+            for problem in self._problems:
+                self._tell(problem)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._signals.append(number)
+
+    def _loop(self, woken: int) -> Viewing:
+        socket = self._client.socket
+        while True:
+            ready, _, _ = select.select([0, socket, woken], [], [])
+            if woken in ready:
+                os.read(woken, 100)
+                while self._signals:
+                    if self._signals.pop() != signal.SIGWINCH:
+                        return Viewing(left=Left.DETACHED)
+                    self._client.resize(*terminal_size())
+            if 0 in ready and not self._read_keys():
+                return Viewing(left=Left.DETACHED)
+            if socket in ready and (left := self._read_output()) is not None:
+                return left
+
+    def _read_keys(self) -> bool:
+        """False when the person leaves, or the terminal is gone."""
+        try:
+            data = os.read(0, _READ)
+        except OSError:
+            return False
+        end = self._detach_key.find(data)
+        if typed := data if end < 0 else data[:end]:
+            try:
+                self._client.type(typed)
+            except OSError:
+                return True  # the holder is gone: reading from it says so next
+        return bool(data) and end < 0
+
+    def _read_output(self) -> Viewing | None:
+        try:
+            data = self._client.socket.recv(_READ)
+        except ConnectionError:
+            data = b""
+        if not data:
+            return Viewing(left=Left.LOST)
+        for frame in self._client.feed(data):
+            match frame:
+                case Output():
+                    self._show(frame)
+                case ModesFrame():
+                    self._modes.feed(frame.data)
+                    self._write(frame.data)
+                case Gap():
+                    self._write(b"\x1b[2J")  # what is there is old; the program paints anew
+                case Exit():
+                    return Viewing(left=Left.ENDED, status=frame.status)
+                case Failed():
+                    self._problems.append(frame.message)
+                case _:
+                    pass
+        return None
+
+    def _show(self, frame: Output) -> None:
+        self._modes.feed(frame.data)
+        # Nobody waits for the answers to what was asked before we came.
+        self._write(self._queries.feed(frame.data) if frame.replay else self._queries.flush() + frame.data)
+
+    def _write(self, data: bytes) -> None:
+        sys.stdout.flush()
+        while data:
+            data = data[os.write(1, data) :]

@@ -1,0 +1,181 @@
+"""Tabs: what was opened in terminals of our own, and which session each has, by its provider's word alone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from msgspec import Struct, structs
+
+from corral.engine.selection import Selection
+from corral.engine.survey import take_survey
+from corral.model.claim import ClaimKind
+from corral.model.key import SessionKey
+from corral.model.process import ProcessIdentity
+from corral.model.record import Skipped
+from corral.model.session import Session, Survey
+from corral.model.verdict import State
+from corral.store.bindings import Binding, Bindings, identity_fields
+from corral.system import places
+from corral.system.processes import ProcessTable
+from corral.terminals.client import dismiss_terminal
+from corral.terminals.directory import (
+    Standing,
+    Terminal,
+    find_terminal,
+    list_terminals,
+    terminals_dir,
+)
+
+_OVER = frozenset({Standing.ENDED, Standing.LOST})
+_SERVED = frozenset({State.LIVE, State.PENDING})
+
+
+class Tab(Struct, frozen=True, kw_only=True):
+    """One tab: what was asked for, what runs, and the session that its provider names for it."""
+
+    tab: str
+    binding: Binding | None
+    """None of a terminal that was started by other means."""
+    terminal: Terminal | None
+    """None when nothing is left of it."""
+    session: Session | None = None
+    """The one it has; of a tab that runs no more, the one it had last."""
+    reason: str | None = None
+    """Why no session is known."""
+
+    @property
+    def standing(self) -> Standing:
+        return self.terminal.standing if self.terminal else Standing.LOST
+
+
+class Tabs(Struct, frozen=True, kw_only=True):
+    """All of them, and the bindings that can't be read."""
+
+    tabs: tuple[Tab, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+
+class Served(Struct, frozen=True, kw_only=True):
+    """What a terminal's program, or a process below it, serves."""
+
+    session: Session
+    agent: ProcessIdentity
+
+
+def list_tabs(wanted: Collection[str] | None = None) -> Tabs:
+    """Every tab, or those wanted, oldest first. What providers say of running ones is noted in their bindings."""
+    bindings = Bindings(places.state_dir())
+    bound, skipped = bindings.read_all()
+    by_tab = {binding.tab: binding for binding in bound}
+    terminals = {terminal.tab: terminal for terminal in list_terminals(terminals_dir())}
+    names = [name for name in dict.fromkeys((*by_tab, *terminals)) if wanted is None or name in wanted]
+    tabs = [Tab(tab=name, binding=by_tab.get(name), terminal=terminals.get(name)) for name in names]
+    if any(tab.standing is Standing.RUNNING for tab in tabs):
+        survey, table = take_survey(Selection(states=_SERVED)), ProcessTable()
+        tabs = [
+            _with_session(tab, survey, table, bindings) if tab.standing is Standing.RUNNING else tab for tab in tabs
+        ]
+    if any(tab.standing in _OVER for tab in tabs):
+        # The evidence of processes long gone is wanted, too.
+        survey = take_survey(Selection(id_prefix=""))
+        tabs = [_with_last_session(tab, survey) if tab.standing in _OVER else tab for tab in tabs]
+    return Tabs(tabs=tuple(tabs), skipped=tuple(skipped))
+
+
+def _with_last_session(tab: Tab, survey: Survey) -> Tab:
+    agent = tab.binding.agent_process if tab.binding else None
+    if agent is None:
+        return structs.replace(tab, reason="its agent was never identified")
+    found = find_last(agent, survey)
+    return structs.replace(tab, reason=found) if isinstance(found, str) else structs.replace(tab, session=found)
+
+
+def find_last(agent: ProcessIdentity, survey: Survey) -> Session | str:
+    """The session that a process had last, as the claims say that name this very process; or why it is not known."""
+    named = [
+        (judged.claim.ended_at is None, judged.claim.ended_at or judged.claim.written_at or 0.0, session)
+        for session in survey.sessions
+        for judged in session.verdict.evidence
+        if judged.claim.kind is not ClaimKind.LAUNCH
+        and (judged.claim.pid, judged.claim.start_ticks) == (agent.pid, agent.start_ticks)
+        and judged.claim.boot_id in (None, agent.boot_id)
+    ]
+    if not named:
+        return "nothing is left that says which session it had"
+    still_open = {session.key for is_open, _, session in named if is_open}
+    if len(still_open) > 1:
+        return f"it had {len(still_open)} sessions open"
+    return max(named, key=lambda one: one[:2])[2]
+
+
+def find_tab_started_on(key: SessionKey) -> str | None:
+    """A running tab that was started on this session. It may have another one by now: for advice only."""
+    for binding in Bindings(places.state_dir()).read_all()[0]:
+        terminal = find_terminal(terminals_dir(), binding.tab) if binding.wanted == key else None
+        if terminal is not None and terminal.standing is Standing.RUNNING:
+            return binding.tab
+    return None
+
+
+def forget_tab(tab: str) -> None:
+    """The person is done with it: its binding and what an ended program left are dropped. Raises OSError."""
+    terminal = find_terminal(terminals_dir(), tab)
+    if terminal is None or terminal.standing is not Standing.RUNNING:
+        dismiss_terminal(terminals_dir(), tab)
+        Bindings(places.state_dir()).forget(tab)
+
+
+def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindings) -> Tab:
+    if tab.terminal is None:
+        return tab
+    found = find_served(tab.terminal.child, tab.binding.provider if tab.binding else None, survey, table)
+    if isinstance(found, str):
+        return structs.replace(tab, reason=found)
+    binding = tab.binding
+    if binding is not None and found.session.state is State.LIVE and binding.agent_process != found.agent:
+        binding = structs.replace(binding, agent=identity_fields(found.agent))
+        with suppress(OSError):  # the next look notes it
+            bindings.write(binding)
+    return structs.replace(tab, binding=binding, session=found.session)
+
+
+def find_served(child: ProcessIdentity, provider: str | None, survey: Survey, table: ProcessTable) -> Served | str:
+    """The session that the agent nearest to the terminal's program serves, or why none is known.
+
+    Nearest: an agent that runs inside another one's tools must not take over the tab.
+    """
+    program = table.find(child.pid)
+    if program is None or program.identity != child:
+        return "its program has ended"
+    depths = _depths(child.pid, table)
+    silent = [
+        depths[process.pid]
+        for process in (*survey.unattributed, *survey.no_session_yet)
+        if process.pid in depths and provider in (None, process.provider)
+    ]
+    served = [
+        (depths[identity.pid], session, identity)
+        for session in survey.sessions
+        for identity in session.verdict.processes
+        if identity.pid in depths and provider in (None, session.provider) and _is(table, identity)
+    ]
+    nearest = min((depth for depth, _, _ in served), default=None)
+    if nearest is None or min(silent, default=nearest) < nearest:
+        return "its agent has not said yet which session it has"
+    found = [(session, identity) for depth, session, identity in served if depth == nearest]
+    if len(found) > 1:
+        return f"it serves {len(found)} sessions"
+    return Served(session=found[0][0], agent=found[0][1])
+
+
+def _depths(pid: int, table: ProcessTable) -> dict[int, int]:
+    depths = {pid: 0}
+    for process in table.descendants(pid):
+        depths[process.pid] = depths[process.parent_pid] + 1
+    return depths
+
+
+def _is(table: ProcessTable, identity: ProcessIdentity) -> bool:
+    process = table.find(identity.pid)
+    return process is not None and process.identity == identity

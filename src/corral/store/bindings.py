@@ -1,0 +1,130 @@
+"""Bindings: which tab was opened for what, one fsynced file each, written before anything is started.
+
+A binding never says which session a tab has: that is what the provider says of the tab's process.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from corral.model.key import SessionKey
+from corral.model.process import ProcessIdentity
+from corral.model.record import Skipped
+from corral.sidecar.atomic import Directory, remove, replace
+from corral.sidecar.files import Unreadable, read_regular
+from corral.sidecar.processes import own_identity
+
+_TAB = re.compile(r"[0-9a-f]{16}\Z")
+_LIMIT = 64 << 10
+
+
+class Binding(Struct, frozen=True, kw_only=True):
+    """What one tab was opened for."""
+
+    schema: int = 1
+    tab: str
+    provider: str
+    home: str
+    work_dir: str
+    opened_at: float
+    title: str | None = None
+    wanted: SessionKey | None = None
+    """The session it was started on: chosen up front or resumed. Not what it has now."""
+    holder: tuple[str, int, int, int] | None = None
+    child: tuple[str, int, int, int] | None = None
+    """The program in the terminal; None until it was forked."""
+    agent: tuple[str, int, int, int] | None = None
+    """The process that the provider named for a session while it ran in this terminal: the program itself, or
+    one below it. None until it was named."""
+
+    @property
+    def holder_process(self) -> ProcessIdentity | None:
+        return ProcessIdentity(*self.holder) if self.holder else None
+
+    @property
+    def child_process(self) -> ProcessIdentity | None:
+        return ProcessIdentity(*self.child) if self.child else None
+
+    @property
+    def agent_process(self) -> ProcessIdentity | None:
+        return ProcessIdentity(*self.agent) if self.agent else None
+
+
+_decode = msgspec.json.Decoder(Binding).decode
+
+
+class Bindings:
+    """The bindings below one state directory, and which directories were opened."""
+
+    def __init__(self, state_dir: str) -> None:
+        self._directory = os.path.join(state_dir, "bindings")
+        self._opened = os.path.join(state_dir, "opened")
+
+    def write(self, binding: Binding) -> None:
+        """Raises OSError when it can't be made durable: then nothing must be started."""
+        os.makedirs(self._directory, mode=0o700, exist_ok=True)
+        with Directory(self._directory) as directory:
+            replace(directory, f"{binding.tab}.json", msgspec.json.encode(binding), own_identity())
+
+    def find(self, tab: str) -> Binding | None:
+        """None when there is none, or none that can be read."""
+        found = self._read(tab) if _TAB.match(tab) else None
+        return found if isinstance(found, Binding) else None
+
+    def read_all(self) -> tuple[list[Binding], list[Skipped]]:
+        """Every binding, oldest first, and those that can't be read, each with its reason."""
+        try:
+            names = os.listdir(self._directory)
+        except FileNotFoundError:
+            return [], []
+        except OSError as error:
+            return [], [Skipped(provider="corral", path=self._directory, reason=error.strerror or "can't be read")]
+        tabs = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+        read = [self._read(tab) for tab in tabs if _TAB.match(tab)]
+        bindings = sorted((one for one in read if isinstance(one, Binding)), key=lambda one: one.opened_at)
+        return bindings, [one for one in read if isinstance(one, Skipped)]
+
+    def forget(self, tab: str) -> None:
+        """The tab was closed for good. Raises OSError."""
+        if _TAB.match(tab):
+            with suppress(FileNotFoundError), Directory(self._directory) as directory:
+                remove(directory, f"{tab}.json")
+
+    def has_opened(self, directory: str) -> bool:
+        """Whether somebody has agreed to run agents in this very directory."""
+        return os.path.exists(os.path.join(self._opened, _hash(directory)))
+
+    def note_opened(self, directory: str) -> None:
+        """Raises OSError."""
+        os.makedirs(self._opened, mode=0o700, exist_ok=True)
+        with Directory(self._opened) as opened:
+            replace(opened, _hash(directory), os.fsencode(os.path.realpath(directory)), own_identity())
+
+    def _read(self, tab: str) -> Binding | Skipped:
+        path = os.path.join(self._directory, f"{tab}.json")
+        content = read_regular(path, _LIMIT)
+        if isinstance(content, Unreadable):
+            return Skipped(provider="corral", path=path, reason=content.reason)
+        try:
+            binding = _decode(content.data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            return Skipped(provider="corral", path=path, reason=f"not a binding: {error}")
+        if (binding.schema, binding.tab) != (1, tab):
+            return Skipped(provider="corral", path=path, reason="a binding of another tab or of a newer corral")
+        return binding
+
+
+def identity_fields(identity: ProcessIdentity) -> tuple[str, int, int, int]:
+    """A process as it is written down."""
+    return identity.boot_id, identity.pid_ns, identity.pid, identity.start_ticks
+
+
+def _hash(directory: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(os.fsencode(os.path.realpath(directory))).hexdigest()[:32]

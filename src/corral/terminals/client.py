@@ -1,0 +1,157 @@
+"""A viewer's side of a terminal: one blocking connection to its holder.
+
+From asyncio, use `connect()` for the socket, and protocol.encode and protocol.FrameReader on its bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import deque
+from collections.abc import Iterator
+from contextlib import suppress
+from struct import unpack
+from types import TracebackType
+
+from corral.terminals.directory import find_terminal, forget_terminal
+from corral.terminals.files import SOCKET
+from corral.terminals.protocol import (
+    MAX_INPUT,
+    Ask,
+    Attach,
+    End,
+    Failed,
+    FrameReader,
+    Hello,
+    HolderFrame,
+    Info,
+    Input,
+    Leave,
+    ProtocolError,
+    Resize,
+    Unknown,
+    ViewerFrame,
+    Visible,
+    Welcome,
+    encode,
+)
+
+_READ = 1 << 16
+GREETING_SECONDS = 10.0
+
+
+class NotReachable(Exception):
+    """There is no holder to speak to, and why."""
+
+
+def connect(directory: str, tab: str) -> socket.socket:
+    """A connected socket, nothing said yet; its other side is the holder on record. Raises NotReachable."""
+    client = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            # A socket's path is at most 107 bytes long: through the descriptor it always is.
+            client.connect(f"/proc/self/fd/{folder}/{tab}{SOCKET}")
+        finally:
+            os.close(folder)
+    except OSError as error:
+        client.close()
+        raise NotReachable(f"terminal {tab}: {error.strerror}") from error
+    terminal = find_terminal(directory, tab)
+    pid, uid, _ = unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if terminal is None or terminal.holder is None or (pid, uid) != (terminal.holder.pid, os.getuid()):
+        client.close()
+        raise NotReachable(f"terminal {tab}: pid {pid} of user {uid} answers, who is not its holder")
+    return client
+
+
+def dismiss_terminal(directory: str, tab: str) -> None:
+    """How its program ended was seen: the holder leaves if it is still there, and nothing is left of it."""
+    with suppress(NotReachable, OSError), Client(directory, tab) as client:
+        client.send(Leave())
+        client.socket.settimeout(GREETING_SECONDS)
+        while client.receive() is not None:
+            pass
+    forget_terminal(directory, tab)
+
+
+class Client:
+    """Speaks to one holder. Frames come in the order in which the holder sent them."""
+
+    def __init__(self, directory: str, tab: str) -> None:
+        """Connect and greet. Raises NotReachable, also when no version is spoken by both."""
+        self.socket = connect(directory, tab)
+        self._reader = FrameReader()
+        self._frames: deque[HolderFrame] = deque()
+        self.socket.settimeout(GREETING_SECONDS)
+        try:
+            with suppress(BrokenPipeError):  # it has closed already, perhaps after saying why
+                self.send(Hello())
+            answer = self.receive()
+        except (OSError, ProtocolError) as error:
+            self.close()
+            raise NotReachable(f"terminal {tab}: {error}") from error
+        if not isinstance(answer, Welcome):
+            self.close()
+            raise NotReachable(f"terminal {tab}: {answer.message if isinstance(answer, Failed) else 'it is closed'}")
+        self.version = answer.version
+        self.tab = answer.tab
+        self.socket.settimeout(None)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Detach: the program goes on."""
+        self.socket.close()
+
+    def send(self, frame: ViewerFrame) -> None:
+        self.socket.sendall(encode(frame))
+
+    def attach(self, offset: int | None, columns: int = 0, rows: int = 0, *, visible: bool = True) -> None:
+        self.send(Attach(offset, columns, rows, visible))
+
+    def type(self, data: bytes, *, in_replay: bool = False) -> None:
+        for start in range(0, len(data), MAX_INPUT):
+            self.send(Input(data[start : start + MAX_INPUT], in_replay))
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.send(Resize(columns, rows))
+
+    def set_visible(self, visible: bool) -> None:
+        self.send(Visible(visible))
+
+    def end(self) -> None:
+        """Ask the holder to end the program; an Exit frame tells when it has."""
+        self.send(End())
+
+    def ask(self) -> Info:
+        """What the holder says of itself. For a client that is not attached: frames before the answer are lost."""
+        self.send(Ask())
+        while (frame := self.receive()) is not None:
+            if isinstance(frame, Info):
+                return frame
+        raise NotReachable(f"terminal {self.tab}: the holder is gone")
+
+    def receive(self) -> HolderFrame | None:
+        """The next frame; None when the holder has closed. Raises TimeoutError if the socket has a timeout."""
+        while not self._frames:
+            data = self.socket.recv(_READ)
+            if not data:
+                return None
+            self._frames += self.feed(data)
+        return self._frames.popleft()
+
+    def feed(self, data: bytes) -> list[HolderFrame]:
+        """Frames from bytes that the caller has read from the socket itself."""
+        return [frame for frame in self._reader.feed(data) if not isinstance(frame, Unknown)]  # type: ignore
+
+    def frames(self) -> Iterator[HolderFrame]:
+        """All frames until the holder closes."""
+        while (frame := self.receive()) is not None:
+            yield frame

@@ -1,0 +1,214 @@
+"""Finding terminals: the records in the directory of the holders, each checked against the process it names."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from contextlib import suppress
+from enum import StrEnum
+
+import msgspec
+from msgspec import Struct
+
+from corral.sidecar import processes
+from corral.sidecar.atomic import Directory
+from corral.sidecar.atomic import sweep as sweep_temps
+from corral.sidecar.files import Unreadable, read_regular
+from corral.sidecar.identity import ProcessIdentity
+from corral.system import places
+from corral.terminals.files import EXIT, LOG, RECORD, SOCKET
+
+_TAB = re.compile(r"[0-9a-f]{16}\Z")
+_LIMIT = 1 << 14
+_FORGET_AFTER_SECONDS = 30 * 86_400.0
+_STARTING_SECONDS = 120.0
+
+
+class Standing(StrEnum):
+    """What is true of a terminal."""
+
+    RUNNING = "running"
+    """Its holder is there."""
+    ENDED = "ended"
+    """Its program has ended; how, says `status`, once it is on disk."""
+    LOST = "lost"
+    """Its holder died without a word, and the program with it or without."""
+    ELSEWHERE = "elsewhere"
+    """Another host's, or another PID namespace's: can't be checked from here."""
+
+
+class Terminal(Struct, frozen=True, kw_only=True):
+    """One terminal as its files and its processes say."""
+
+    tab: str
+    standing: Standing
+    holder: ProcessIdentity | None
+    """None of one that has ended and left."""
+    child: ProcessIdentity
+    """The program that was started in it."""
+    started_at: float | None = None
+    status: int | None = None
+    """The exit code, or the negative signal."""
+    ended_at: float | None = None
+
+
+class _Record(Struct, frozen=True):
+    schema: int
+    tab: str
+    hostname: str
+    holder: tuple[str, int, int, int]
+    child: tuple[str, int, int, int]
+    started_at: float
+
+
+class _Exit(Struct, frozen=True):
+    schema: int
+    tab: str
+    child: tuple[str, int, int, int]
+    status: int
+    ended_at: float
+
+
+_decode_record = msgspec.json.Decoder(_Record).decode
+_decode_exit = msgspec.json.Decoder(_Exit).decode
+
+
+def terminals_dir() -> str:
+    """Where holders have their sockets. They create it, mode 0700."""
+    return os.path.join(places.state_dir(), "terminals")
+
+
+def list_terminals(directory: str) -> list[Terminal]:
+    """Every terminal that left a readable record or exit status, oldest first."""
+    tabs = {name.partition(".")[0] for name in _names(directory) if name.endswith((RECORD, EXIT))}
+    found = (find_terminal(directory, tab) for tab in tabs)
+    return sorted((one for one in found if one), key=lambda one: one.started_at or one.ended_at or 0.0)
+
+
+def find_terminal(directory: str, tab: str) -> Terminal | None:
+    """One of them by name; None when nothing of it is left."""
+    if not _TAB.match(tab):
+        return None
+    record, ended = _read_record(directory, tab), _read_exit(directory, tab)
+    if record is None:
+        return None if ended is None else _ended(tab, ended, None, None)
+    holder, child = ProcessIdentity(*record.holder), ProcessIdentity(*record.child)
+    standing = _judge(record.hostname, holder)
+    if ended is not None:
+        return _ended(tab, ended, holder if standing is Standing.RUNNING else None, record.started_at)
+    if standing is Standing.RUNNING and not _lives(child):
+        standing = Standing.ENDED  # and the holder has not said yet how
+    return Terminal(tab=tab, standing=standing, holder=holder, child=child, started_at=record.started_at)
+
+
+def forget_terminal(directory: str, tab: str) -> None:
+    """Drop what an ended program left, once its holder is gone; client.dismiss_terminal does both."""
+    if _TAB.match(tab):
+        _remove(directory, tab, EXIT, LOG)
+
+
+def sweep_terminals(directory: str) -> list[str]:
+    """Remove what dead holders left behind; returns their tabs. Only what is proven dead is touched."""
+    swept: list[str] = []
+    now = time.time()
+    for name in _names(directory):
+        tab, dot, kind = name.partition(".")
+        if not _TAB.match(tab):
+            continue
+        match dot + kind:
+            case ".json" if (one := find_terminal(directory, tab)) and _is_dead(one):
+                _remove(directory, tab, SOCKET, RECORD)
+                swept.append(tab)
+            case ".sock" if _age_seconds(directory, name, now) > _STARTING_SECONDS:
+                if find_terminal(directory, tab) is None:
+                    _remove(directory, tab, SOCKET)
+            case ".exit" | ".log" if _age_seconds(directory, name, now) > _FORGET_AFTER_SECONDS:
+                if not os.path.exists(os.path.join(directory, tab + RECORD)):
+                    _remove(directory, tab, EXIT, LOG)
+            case _:
+                pass
+    with suppress(OSError), Directory(directory) as opened:
+        for tab in swept:
+            sweep_temps(opened, tab + RECORD)
+            sweep_temps(opened, tab + EXIT)
+    return swept
+
+
+def _is_dead(terminal: Terminal) -> bool:
+    return terminal.standing is Standing.LOST or (terminal.standing is Standing.ENDED and terminal.holder is None)
+
+
+def _judge(hostname: str, holder: ProcessIdentity) -> Standing:
+    own = processes.own_identity()
+    if own is None or hostname.casefold() != processes.hostname().casefold():
+        return Standing.ELSEWHERE
+    if holder.boot_id != own.boot_id:
+        return Standing.LOST
+    if holder.pid_ns != own.pid_ns:
+        return Standing.ELSEWHERE
+    look = processes.find_platform().look(holder.pid)
+    if look.state in (processes.GONE, processes.ZOMBIE, processes.THREAD):
+        return Standing.LOST
+    if look.identity is None:
+        return Standing.ELSEWHERE
+    return Standing.RUNNING if look.identity == holder else Standing.LOST
+
+
+def _lives(child: ProcessIdentity) -> bool:
+    return processes.read_identity(child.pid) == child
+
+
+def _ended(tab: str, ended: _Exit, holder: ProcessIdentity | None, started_at: float | None) -> Terminal:
+    return Terminal(
+        tab=tab,
+        standing=Standing.ENDED,
+        holder=holder,
+        child=ProcessIdentity(*ended.child),
+        started_at=started_at,
+        status=ended.status,
+        ended_at=ended.ended_at,
+    )
+
+
+def _read_record(directory: str, tab: str) -> _Record | None:
+    data = _read(directory, tab + RECORD)
+    try:
+        record = _decode_record(data) if data else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return record if record is not None and (record.schema, record.tab) == (1, tab) else None
+
+
+def _read_exit(directory: str, tab: str) -> _Exit | None:
+    data = _read(directory, tab + EXIT)
+    try:
+        ended = _decode_exit(data) if data else None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return ended if ended is not None and (ended.schema, ended.tab) == (1, tab) else None
+
+
+def _read(directory: str, name: str) -> bytes | None:
+    content = read_regular(os.path.join(directory, name), _LIMIT)
+    return None if isinstance(content, Unreadable) else content.data
+
+
+def _names(directory: str) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except OSError:
+        return []
+
+
+def _age_seconds(directory: str, name: str, now: float) -> float:
+    try:
+        return now - os.lstat(os.path.join(directory, name)).st_mtime
+    except OSError:
+        return 0.0
+
+
+def _remove(directory: str, tab: str, *kinds: str) -> None:
+    for kind in kinds:
+        with suppress(OSError):
+            os.unlink(os.path.join(directory, tab + kind))

@@ -1,0 +1,129 @@
+"""From an order on standard input to a running holder: detach, fork, get on record, begin. Standard library only."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+from select import POLLIN, poll
+
+from corral.sidecar.light_typing import NamedTuple
+from corral.terminals.child import Child, fork_child
+from corral.terminals.files import EXIT, LOG, RECORD, SOCKET, TerminalFiles, identity_of
+from corral.terminals.holder import Holder
+from corral.terminals.protocol import VERSIONS, pack_texts, unpack_texts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_GO_SECONDS = 60
+_FIXED = 6
+
+
+class Order(NamedTuple):
+    """What to hold, and where."""
+
+    tab: str
+    directory: str
+    cwd: str
+    columns: int
+    rows: int
+    argv: Sequence[str]
+    """The program as an absolute path, and its arguments."""
+    env: Mapping[str, str]
+    """The whole environment."""
+
+
+def pack_order(order: Order) -> bytes:
+    texts = [order.tab, order.directory, order.cwd, str(order.columns), str(order.rows), str(len(order.argv))]
+    data = pack_texts([*texts, *order.argv, *(word for pair in order.env.items() for word in pair)])
+    return len(data).to_bytes(4) + data
+
+
+def _unpack_order(data: bytes) -> Order:
+    words = unpack_texts(data)
+    tab, directory, cwd, columns, rows, count = words[:_FIXED]
+    argv, rest = words[_FIXED : _FIXED + int(count)], words[_FIXED + int(count) :]
+    return Order(tab, directory, cwd, int(columns), int(rows), argv, dict(zip(rest[::2], rest[1::2], strict=True)))
+
+
+def hold() -> None:
+    """The whole life of a holder process."""
+    os.chdir("/")
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the end of the terminal it was started from is not its own
+    order = _unpack_order(_read_exactly(int.from_bytes(_read_exactly(4))))
+    if os.fork():
+        os._exit(0)  # nobody has to wait for the holder, and it is nobody's child
+    try:
+        _hold(order)
+    except OSError as error:
+        _tell(f"failed {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        os._exit(1)
+
+
+def _hold(order: Order) -> None:
+    files = TerminalFiles(order.directory, order.tab)
+    child = None
+    try:
+        server = files.listen()
+        child = fork_child(order.argv, order.cwd, order.env, order.columns, order.rows)
+        identity = identity_of(child.pid)
+        files.write_record(identity, VERSIONS[1])
+        _tell(f"forked {os.getpid()} {identity.pid} {identity.start_ticks}")
+        _await_go()
+        _begin(child, order.argv[0])
+    except OSError:
+        if child is not None:
+            signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
+        files.remove(SOCKET, RECORD, EXIT, LOG)
+        raise
+    _tell("begun")
+    _leave_starter()
+    gc.collect()
+    try:
+        Holder(order.tab, files, server, child, identity, (order.columns, order.rows)).run()
+    except BaseException as error:
+        files.log(f"the holder fails: {error!r}")
+        files.remove(SOCKET, RECORD)
+        raise
+
+
+def _begin(child: Child, program: str) -> None:
+    os.write(child.go, b"g")
+    os.close(child.go)
+    problem = os.read(child.problem, 16)
+    os.close(child.problem)
+    if problem:
+        raise OSError(int(problem), os.strerror(int(problem)), program)
+
+
+def _await_go() -> None:
+    waiting = poll()
+    waiting.register(0, POLLIN)
+    if not waiting.poll(_GO_SECONDS * 1000) or os.read(0, 1) != b"g":
+        raise OSError(125, "the one who started it is gone")
+
+
+def _read_exactly(length: int) -> bytes:
+    data = b""
+    while len(data) < length:
+        part = os.read(0, length - len(data))
+        if not part:
+            os._exit(1)
+        data += part
+    return data
+
+
+def _tell(text: str) -> None:
+    try:
+        os.write(1, f"{text}\n".encode("utf-8", "replace"))
+    except OSError:
+        pass  # nobody listens any more; what matters is on record
+
+
+def _leave_starter() -> None:
+    null = os.open(os.devnull, os.O_RDWR)
+    for fd in (0, 1, 2):
+        os.dup2(null, fd)
+    os.close(null)

@@ -1,0 +1,233 @@
+"""The holder: one program on one PTY, any number of viewers on a Unix socket. Standard library only, few imports."""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+from select import POLLERR, POLLHUP, POLLIN, POLLOUT, poll
+
+from corral.terminals.audience import Audience
+from corral.terminals.child import Child, reap, set_size
+from corral.terminals.ending import Ending
+from corral.terminals.files import RECORD, SOCKET, TerminalFiles
+from corral.terminals.listener import Listener
+from corral.terminals.protocol import Failed
+from corral.terminals.stream import Stream
+from corral.terminals.viewer import STALL_SECONDS, Viewer
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from socket import socket
+
+    from corral.sidecar.identity import ProcessIdentity
+
+RING_BYTES = 1 << 20
+MOST_VIEWERS = 64
+LINGER_SECONDS = 600.0
+"""How long the last words of a program that ended can be looked at."""
+_MOST_INPUT = 1 << 20
+_NUDGE_SECONDS = 0.1
+_READ = 1 << 16
+_READS = 16
+_RETRY_EXIT_SECONDS = 30.0
+_HOUR = 3600.0
+
+
+class Holder:
+    """Runs until its program has ended and somebody has seen that, or nobody came in ten minutes."""
+
+    def __init__(
+        self,
+        tab: str,
+        files: TerminalFiles,
+        server: socket,
+        child: Child,
+        identity: ProcessIdentity,
+        size: tuple[int, int],
+    ) -> None:
+        self.tab = tab
+        self.child = child
+        self.identity = identity
+        self.size = size
+        self.started_at = time.time()
+        self.stream = Stream(RING_BYTES)
+        self.status: int | None = None
+        self.ending = Ending(child, files.log)
+        self._files = files
+        self._listener = Listener(server, files.log)
+        self._audience = Audience(self)
+        self._input = bytearray()
+        self._is_open = True
+        """Whether the terminal has somebody on its other side."""
+        self._exit_written = False
+        self._ended_at = 0.0
+        self._nudge_until: float | None = None
+        self._poll = poll()
+        self._events: dict[int, int] = {}
+
+    def run(self) -> None:
+        self._watch(self.child.pidfd, POLLIN)
+        while not self._is_done():
+            now = time.monotonic()
+            paused = self._choose_events(now)
+            for fd, event in self._poll.poll(self._timeout(now, paused) * 1000):
+                self._handle(fd, event)
+            self._run_timers(time.monotonic())
+        self._files.log("the holder ends")
+        self._files.remove(SOCKET, RECORD)
+
+    def take_input(self, data: bytes) -> Failed | None:
+        """For the program to read; or why not, and then none of it."""
+        if self.status is not None or not self._is_open:
+            return Failed("ended", "the program has ended")
+        if len(self._input) + len(data) > _MOST_INPUT:
+            return Failed("input_full", f"the program does not read: {len(data)} bytes were not taken")
+        self._input += data
+        self._write_input()
+        return None
+
+    def set_size(self, size: tuple[int, int]) -> None:
+        self.size = size
+        self._apply_size(size)
+
+    def repaint(self) -> None:
+        """Another size for a moment: programs paint anew when it changes."""
+        if self._nudge_until is None and self._is_open:
+            columns, rows = self.size
+            self._apply_size((columns, rows - 1 if rows > 2 else rows + 1))
+            self._nudge_until = time.monotonic() + _NUDGE_SECONDS
+
+    # --- what to wait for
+
+    def _choose_events(self, now: float) -> bool:
+        """Register what is of interest now; returns whether the program is held back."""
+        paused = False
+        self._watch(self._listener.fileno(), POLLIN if now >= self._listener.rests_until else 0)
+        for viewer in self._audience.viewers.values():
+            paused |= viewer.holds_back(self.stream.ring, now)
+            writing = viewer.wants_to_write(self.stream.ring, self.status is not None)
+            self._watch(viewer.fd, POLLIN | (POLLOUT if writing else 0))
+        if self._is_open:
+            self._watch(self.child.master, (0 if paused else POLLIN) | (POLLOUT if self._input else 0))
+        return paused
+
+    def _watch(self, fd: int, events: int) -> None:
+        if self._events.get(fd) != events:
+            self._poll.register(fd, events)
+            self._events[fd] = events
+
+    def _unwatch(self, fd: int) -> None:
+        if self._events.pop(fd, None) is not None:
+            self._poll.unregister(fd)
+
+    def _timeout(self, now: float, paused: bool) -> float:
+        waits = [STALL_SECONDS / 4] if paused or now < self._listener.rests_until else []
+        waits += [at - now for at in (self._nudge_until, self.ending.due) if at is not None]
+        if self.status is not None:
+            waits.append(min(_RETRY_EXIT_SECONDS, self._ended_at + LINGER_SECONDS - now))
+        return max(0.0, min(waits, default=_HOUR))
+
+    def _is_done(self) -> bool:
+        if self.status is None:
+            return False
+        return self._audience.has_left_knowing or time.monotonic() > self._ended_at + LINGER_SECONDS
+
+    def _run_timers(self, now: float) -> None:
+        if self._nudge_until is not None and now >= self._nudge_until:
+            self._nudge_until = None
+            self._apply_size(self.size)
+        self.ending.advance(now)
+        if self.status is not None and not self._exit_written:
+            self._exit_written = self._files.write_exit(self.identity, self.status, time.time())
+
+    # --- what has happened
+
+    def _handle(self, fd: int, event: int) -> None:
+        if fd == self.child.master:
+            if event & POLLOUT:
+                self._write_input()
+            if event & (POLLIN | POLLHUP | POLLERR):
+                self._read_output()
+        elif fd == self.child.pidfd:
+            self._note_exit()
+        elif fd == self._listener.fileno():
+            self._admit()
+        elif (viewer := self._audience.viewers.get(fd)) is not None:
+            if event & (POLLIN | POLLHUP | POLLERR):
+                self._audience.hear(viewer)
+            if not viewer.broken:
+                self._audience.pump(viewer)
+            if viewer.broken:
+                self._unwatch(fd)
+                self._audience.drop(viewer)
+
+    def _admit(self) -> None:
+        connection = self._listener.accept()
+        if connection is None:
+            return
+        viewer = Viewer(connection, time.monotonic())
+        if len(self._audience.viewers) < MOST_VIEWERS:
+            self._audience.viewers[viewer.fd] = viewer
+            return
+        viewer.send(Failed("too_many_viewers", f"this terminal has {MOST_VIEWERS} viewers"))
+        self._audience.pump(viewer)
+        connection.close()
+
+    def _read_output(self) -> None:
+        parts: list[bytes] = []
+        for _ in range(_READS):
+            try:
+                part = os.read(self.child.master, _READ)
+            except BlockingIOError:
+                break
+            except OSError as error:
+                if error.errno != errno.EIO:  # EIO: nobody has the other side open any more
+                    self._files.log(f"reading the terminal failed: {error.strerror}")
+                part = b""
+            if not part:
+                self._is_open = False
+                self._unwatch(self.child.master)
+                break
+            parts.append(part)
+        if parts:
+            self.stream.feed(b"".join(parts))
+            self._audience.pump_all()
+
+    def _write_input(self) -> None:
+        try:
+            while self._input:
+                written = os.write(self.child.master, self._input[:_READ])
+                del self._input[:written]
+        except BlockingIOError:
+            pass  # the rest goes when the terminal takes more
+        except OSError as error:
+            self._files.log(f"{len(self._input)} bytes of input were not taken: {error.strerror}")
+            self._input.clear()
+
+    def _note_exit(self) -> None:
+        status = reap(self.child)
+        if status is None:
+            return
+        self._unwatch(self.child.pidfd)
+        # What it wrote last is still in the terminal; others may write on, so no more than the ring takes.
+        end = self.stream.ring.head + RING_BYTES
+        before = -1
+        while self._is_open and before < self.stream.ring.head < end:
+            before = self.stream.ring.head
+            self._read_output()
+        self._unwatch(self.child.master)
+        self._is_open = False
+        self._input.clear()
+        self.ending.cancel()
+        self.status, self._ended_at = status, time.monotonic()
+        self._files.log(f"the program ended with {status}")
+        self._exit_written = self._files.write_exit(self.identity, status, time.time())
+        self._audience.pump_all()
+
+    def _apply_size(self, size: tuple[int, int]) -> None:
+        if self._is_open:
+            try:
+                set_size(self.child.master, *size)
+            except OSError as error:
+                self._files.log(f"the size could not be set: {error.strerror}")

@@ -1,0 +1,331 @@
+"""The wire between a holder and its viewers: frames to bytes and back, no I/O. Standard library only.
+
+A frame is a length (4 bytes, big-endian, of what follows), a kind (1 byte) and its fields. Kinds that a reader
+does not know and fields after those it knows are passed over, so that either side may be newer.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from corral.sidecar.light_typing import NamedTuple
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+VERSIONS = (1, 1)
+"""The lowest and the highest version that this code speaks."""
+MAX_FRAME = 1 << 20
+MAX_INPUT = 1 << 16
+"""More than this in one Input is refused; split it."""
+MAGIC = b"corral-terminal\0"
+
+
+class ProtocolError(Exception):
+    """The other side does not speak this protocol."""
+
+
+# --- from the viewer to the holder
+
+
+class Hello(NamedTuple):
+    """The first frame: which versions the viewer speaks."""
+
+    lowest: int = VERSIONS[0]
+    highest: int = VERSIONS[1]
+
+
+class Attach(NamedTuple):
+    """Send me output: from an absolute offset on, or (None) what repaints a fresh screen."""
+
+    offset: int | None
+    columns: int = 0
+    """0: I have no size of my own."""
+    rows: int = 0
+    visible: bool = True
+
+
+class Input(NamedTuple):
+    """What was typed. `in_replay`: made while Output marked `replay` was being shown; answers in it are dropped."""
+
+    data: bytes
+    in_replay: bool = False
+
+
+class Resize(NamedTuple):
+    """The viewer's own size; it counts as activity."""
+
+    columns: int
+    rows: int
+
+
+class Visible(NamedTuple):
+    """Whether a person sees this viewer now. One that is not seen never holds the program back."""
+
+    visible: bool
+
+
+class Ask(NamedTuple):
+    """Send me an Info."""
+
+
+class End(NamedTuple):
+    """End the program: SIGHUP, then SIGTERM, then SIGKILL, each only if the one before did not do."""
+
+
+class Leave(NamedTuple):
+    """How the program ended has been seen: a holder that stays for its last words may go."""
+
+
+# --- from the holder to the viewer
+
+
+class Welcome(NamedTuple):
+    """The answer to Hello: the version that is spoken from now on, and the terminal's name."""
+
+    version: int
+    tab: str
+
+
+class Attached(NamedTuple):
+    """The answer to Attach: where the stream begins, what the ring has, the size in force."""
+
+    offset: int
+    oldest: int
+    head: int
+    columns: int
+    rows: int
+
+
+class Output(NamedTuple):
+    """What the program wrote, exactly, from this absolute offset on. `replay`: it was written before the Attach."""
+
+    offset: int
+    data: bytes
+    replay: bool = False
+
+
+class Gap(NamedTuple):
+    """Output from `offset` up to `end` is not sent: it left the ring. Modes follows, and the program repaints."""
+
+    offset: int
+    end: int
+
+
+class Modes(NamedTuple):
+    """Write this to the terminal: it sets the modes in force. It has no offset, as no program wrote it."""
+
+    data: bytes
+
+
+class Size(NamedTuple):
+    """The size in force has changed."""
+
+    columns: int
+    rows: int
+
+
+class Exit(NamedTuple):
+    """The program has ended: its exit code, or the negative number of the signal. All output was sent before."""
+
+    status: int
+
+
+class Info(NamedTuple):
+    """What the holder knows of itself, as names and texts; docs/terminals.md lists them."""
+
+    fields: Mapping[str, str]
+
+
+class Failed(NamedTuple):
+    """A frame was not obeyed: `version`, `frame`, `input_full`, `too_many_viewers`, `not_attached`; and why."""
+
+    code: str
+    message: str
+
+
+class Unknown(NamedTuple):
+    """A kind that this side does not know. To be passed over."""
+
+    kind: int
+
+
+ViewerFrame = Hello | Attach | Input | Resize | Visible | Ask | End | Leave
+HolderFrame = Welcome | Attached | Output | Gap | Modes | Size | Exit | Info | Failed
+Frame = ViewerFrame | HolderFrame | Unknown
+
+_LENGTH = Struct(">I")
+_HEAD = Struct(">IB")
+_OUTPUT = Struct(">IBBQ")
+_TWO = Struct(">HH")
+_ATTACH = Struct(">BQHHB")
+_ATTACHED = Struct(">QQQHH")
+_GAP = Struct(">QQ")
+_WELCOME = Struct(">H")
+_STATUS = Struct(">i")
+
+_KINDS: dict[type, int] = {
+    Hello: 1,
+    Attach: 2,
+    Input: 3,
+    Resize: 4,
+    Visible: 5,
+    Ask: 6,
+    End: 7,
+    Leave: 8,
+    Welcome: 65,
+    Attached: 66,
+    Output: 67,
+    Gap: 68,
+    Modes: 69,
+    Size: 70,
+    Exit: 71,
+    Info: 72,
+    Failed: 73,
+}
+
+
+def encode(frame: Frame) -> bytes:
+    """The bytes of one frame."""
+    if isinstance(frame, Output):
+        return _OUTPUT.pack(len(frame.data) + 10, _KINDS[Output], frame.replay, frame.offset) + frame.data
+    payload = _encode_payload(frame)
+    return _HEAD.pack(len(payload) + 1, _KINDS[type(frame)]) + payload
+
+
+def _encode_payload(frame: Frame) -> bytes:
+    match frame:
+        case Hello():
+            return MAGIC + _TWO.pack(*frame)
+        case Attach():
+            repaint = frame.offset is None
+            return _ATTACH.pack(repaint, frame.offset or 0, frame.columns, frame.rows, frame.visible)
+        case Input():
+            return bytes((frame.in_replay,)) + frame.data
+        case Resize() | Size():
+            return _TWO.pack(*frame)
+        case Visible():
+            return bytes((frame.visible,))
+        case Welcome():
+            return _WELCOME.pack(frame.version) + frame.tab.encode()
+        case Attached():
+            return _ATTACHED.pack(*frame)
+        case Gap():
+            return _GAP.pack(*frame)
+        case Modes():
+            return frame.data
+        case Exit():
+            return _STATUS.pack(frame.status)
+        case Info():
+            return pack_texts(word for pair in frame.fields.items() for word in pair)
+        case Failed():
+            return pack_texts(frame)
+        case _:
+            return b""
+
+
+class FrameReader:
+    """Bytes in, whole frames out, however the bytes were cut."""
+
+    def __init__(self, limit: int = MAX_FRAME) -> None:
+        self._buffer = bytearray()
+        self._limit = limit
+
+    def feed(self, data: bytes) -> list[Frame]:
+        """The frames that are complete now. Raises ProtocolError; then the connection is of no more use."""
+        buffer = self._buffer
+        buffer += data
+        frames: list[Frame] = []
+        position = 0
+        while len(buffer) - position >= 5:
+            (length,) = _LENGTH.unpack_from(buffer, position)
+            if not 1 <= length <= self._limit:
+                raise ProtocolError(f"a frame of {length} bytes")
+            end = position + 4 + length
+            if len(buffer) < end:
+                break
+            frames.append(_decode(buffer[position + 4], bytes(memoryview(buffer)[position + 5 : end])))
+            position = end
+        if position:
+            del buffer[:position]
+        return frames
+
+
+def _decode(kind: int, payload: bytes) -> Frame:
+    try:
+        return _decode_payload(kind, payload)
+    except (ValueError, IndexError, OverflowError) as error:
+        raise ProtocolError(f"a malformed frame of kind {kind}: {error}") from None
+    except Exception as error:  # noqa: BLE001 - struct.error can't be named without importing struct's whole module
+        raise ProtocolError(f"a malformed frame of kind {kind}: {error}") from None
+
+
+def _decode_payload(kind: int, payload: bytes) -> Frame:
+    match kind:
+        case 67:
+            return Output(int.from_bytes(payload[1:9]), payload[9:], bool(payload[0]))
+        case 1:
+            if payload[: len(MAGIC)] != MAGIC:
+                raise ProtocolError("it does not begin with the protocol's name")
+            return Hello(*_TWO.unpack_from(payload, len(MAGIC)))
+        case 2:
+            repaint, offset, columns, rows, visible = _ATTACH.unpack_from(payload)
+            return Attach(None if repaint else offset, columns, rows, bool(visible))
+        case 3:
+            return Input(payload[1:], bool(payload[0]))
+        case 4:
+            return Resize(*_TWO.unpack_from(payload))
+        case 5:
+            return Visible(bool(payload[0]))
+        case 6:
+            return Ask()
+        case 7:
+            return End()
+        case 8:
+            return Leave()
+        case 65:
+            return Welcome(int.from_bytes(payload[:2]), payload[2:].decode())
+        case 66:
+            return Attached(*_ATTACHED.unpack_from(payload))
+        case 68:
+            return Gap(*_GAP.unpack_from(payload))
+        case 69:
+            return Modes(payload)
+        case 70:
+            return Size(*_TWO.unpack_from(payload))
+        case 71:
+            return Exit(*_STATUS.unpack_from(payload))
+        case 72:
+            words = unpack_texts(payload)
+            return Info(dict(zip(words[::2], words[1::2], strict=True)))
+        case 73:
+            code, message = unpack_texts(payload)[:2]
+            return Failed(code, message)
+        case _:
+            return Unknown(kind)
+
+
+def choose_version(hello: Hello) -> int | None:
+    """The highest version that both sides speak, or None."""
+    version = min(hello.highest, VERSIONS[1])
+    return version if version >= max(hello.lowest, VERSIONS[0]) else None
+
+
+def pack_texts(texts: Iterable[str]) -> bytes:
+    """Texts of any content, one after the other; paths with odd bytes survive."""
+    raw = [text.encode("utf-8", "surrogateescape") for text in texts]
+    return b"".join(_LENGTH.pack(len(one)) + one for one in raw)
+
+
+def unpack_texts(data: bytes) -> list[str]:
+    """Raises ValueError for what is not such a row."""
+    texts: list[str] = []
+    position = 0
+    while position < len(data):
+        end = position + 4 + int.from_bytes(data[position : position + 4])
+        if end > len(data):
+            raise ValueError("a text is cut off")
+        texts.append(data[position + 4 : end].decode("utf-8", "surrogateescape"))
+        position = end
+    return texts

@@ -1,0 +1,1 @@
+"""Tests of real terminals: real PTYs, shells, floods and kills."""

@@ -1,0 +1,1 @@
+"""Tests of corral.terminals that need no process."""

@@ -1,0 +1,96 @@
+"""Modes are followed through any cutting of the output, and come back on another terminal."""
+
+from __future__ import annotations
+
+import pyte
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.terminals.modes import Modes
+
+TUI = (
+    b"text\x1b[?1049h\x1b[?1h\x1b=\x1b[?2004h\x1b[?1002;1006h\x1b[?1004h\x1b[?25l\x1b]0;a title\x1b\\"
+    b"\x1b[>1u\x1b[>3u\x1b[<u\x1b[38;5;12mcolour\x1b[0m\x1b[4 q\x1bP+q544e\x1b\\\x1b(B\x1b[>4;2m\xe2\x94\x80"
+)
+
+
+def after(*parts: bytes) -> Modes:
+    modes = Modes()
+    for part in parts:
+        modes.feed(part)
+    return modes
+
+
+def test_a_full_screen_program_is_understood():
+    modes = after(TUI)
+    assert modes.title == "a title"
+    assert modes.alternate == 1049
+    assert [modes.is_on(number) for number in (1, 25, 1002, 1003, 1004, 1006, 2004, 7)] == [
+        True, False, True, False, True, True, True, True,
+    ]  # fmt: skip
+    restored = modes.restore()
+    for part in (b"\x1b[?1049h", b"\x1b=", b"\x1b[?25l", b"\x1b[<99u\x1b[>1u", b"\x1b[4 q", b"\x1b[>4;2m", b"a title"):
+        assert part in restored
+
+
+@pytest.mark.parametrize("cut", range(1, len(TUI)))
+def test_a_sequence_cut_anywhere_is_the_same_sequence(cut):
+    assert after(TUI[:cut], TUI[cut:]).restore() == after(TUI).restore()
+
+
+def test_one_byte_at_a_time_is_the_same():
+    assert after(*(TUI[at : at + 1] for at in range(len(TUI)))).restore() == after(TUI).restore()
+
+
+@given(st.lists(st.sampled_from([TUI[:30], TUI[30:], b"\x1b[?1049l", b"\x1bc", b"\x1b[!p", b"\x1b]2;x\x07", b"\x1b"])))
+def test_what_restores_leads_to_itself(parts):
+    modes = after(*parts)
+    if modes.incomplete_bytes == 0:
+        again = after(modes.restore())
+        assert again.restore() == modes.restore()
+
+
+@given(st.lists(st.binary(max_size=40), max_size=20))
+def test_any_bytes_are_taken(parts):
+    modes = after(*parts)
+    modes.restore()
+    assert modes.incomplete_bytes <= 4097
+
+
+def test_leaving_puts_everything_back():
+    left = b"\x1b[<u\x1b[?1049l\x1b[?1l\x1b>\x1b[?2004l\x1b[?1002;1006l\x1b[?1004l\x1b[?25h"
+    modes = after(TUI, left)
+    assert modes.alternate == 0
+    screen = pyte.Screen(80, 24)
+    pyte.ByteStream(screen).feed(b"$ \x1b[?25l" + b"".join(_readable(modes.restore())))
+    assert not screen.cursor.hidden
+    assert (screen.cursor.x, screen.cursor.y) == (2, 0)
+
+
+def _readable(restored: bytes):
+    # pyte 0.8.2 misreads sequences with a prefix other than "?".
+    return (b"\x1b" + piece for piece in restored.split(b"\x1b")[1:] if piece[:2] not in (b"[>", b"[<", b"[="))
+
+
+def test_each_screen_has_its_own_keyboard():
+    modes = after(b"\x1b[>1u\x1b[?1049h\x1b[>5u")
+    assert b"\x1b[<99u\x1b[>1u\x1b[?1049h" in modes.restore()
+    assert b"\x1b[<99u\x1b[>5u" in modes.restore()
+    assert b"5u" not in after(b"\x1b[>1u\x1b[?1049h\x1b[>5u", b"\x1b[?1049l").restore()
+
+
+def test_a_reset_forgets():
+    modes = after(TUI, b"\x1bc")
+    assert (modes.title, modes.alternate, modes.is_on(25), modes.is_on(2004)) == ("", 0, True, False)
+
+
+def test_a_title_without_end_costs_no_memory_and_what_follows_is_read():
+    modes = after(b"\x1b]0;", *([b"x" * 10_000] * 50))
+    assert modes.incomplete_bytes <= 4097
+    modes.feed(b"\x07\x1b[?2004h")
+    assert modes.is_on(2004)
+
+
+def test_a_title_is_one_printable_line():
+    assert after(b"\x1b]0;a\nb\xe2\x80\xaec\x07").title == "abc"
