@@ -9,7 +9,7 @@ import time
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
-from corral.cli.periods import find_zone, parse_budget, parse_keys, parse_time
+from corral.engine.periods import find_zone, parse_budget, parse_keys, parse_time
 from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
 from corral.cli.usage_table import print_csv, render
