@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Iterable, MutableMapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -144,7 +144,7 @@ class Guard:
         if scope["type"] == "http":
             await refusing.response()(scope, receive, _with_headers(send))
         elif "websocket.http.response" in scope.get("extensions", {}):
-            await refusing.response()(scope, receive, _as_denial(send))
+            await refusing.response()(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
@@ -213,14 +213,3 @@ def _with_headers(send: Send) -> Send:
         await send(message)
 
     return send_with_headers
-
-
-def _as_denial(send: Send) -> Send:
-    async def send_denial(message: Message) -> None:
-        changed: dict[str, Any] = {
-            **message,
-            "type": message["type"].replace("http.response", "websocket.http.response"),
-        }
-        await send(changed)
-
-    return send_denial

@@ -8,8 +8,10 @@ import gc
 import ipaddress
 import logging
 import os
+import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 import uvicorn
 from msgspec import Struct
@@ -79,11 +81,18 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Tells when it listens."""
+    """Tells when it listens; ends with code 0 when it is asked to stop."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_started = on_started
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        yield
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
