@@ -49,15 +49,16 @@ class EventStream:
 
     async def follow(self, after: int | None, hello: object) -> AsyncIterator[bytes]:
         """The text of the stream: a greeting, then what comes after that number, or from now on."""
-        yield encode_event(self.newest if after is None else after, "hello", hello)
-        position = self.newest if after is None else after
+        position = self.newest if after is None else after  # before the greeting: what happens meanwhile counts
+        yield encode_event(position, "hello", hello)
         if not self._first <= position <= self.newest:
-            yield encode_event(self.newest, "resync", {"reason": "events since then are no longer kept"})
             position = self.newest
+            yield encode_event(position, "resync", {"reason": "events since then are no longer kept"})
         while True:
             if position < self._first:  # it reads more slowly than things happen
-                yield encode_event(self.newest, "resync", {"reason": "more happened than could be sent"})
                 position = self.newest
+                yield encode_event(position, "resync", {"reason": "more happened than could be sent"})
+                continue
             # Few at a time: a slow reader must fall out of the ring, not keep a copy of it alive.
             batch = self._after(position)
             if batch:

@@ -33,6 +33,8 @@ from corral.version import __version__
 _T = TypeVar("_T")
 _THREADS = 8
 _TAB_PAUSE_SECONDS = 0.15
+_MOST_CHANGES = 200
+"""More at once are told in one word: to fetch the list costs less than so many events."""
 
 
 class Service:
@@ -139,17 +141,21 @@ class Service:
         self._loop.call_soon_threadsafe(self.events.publish, name, body)
 
     def _on_watch(self, events: Sequence[WatchEvent]) -> None:
-        changed = False
+        changed = [event for event in events if isinstance(event, SessionChange)]
+        for event in changed:
+            ref = session_ref(event.session.key)
+            if event.change is Change.GONE:
+                self._refs.pop(ref, None)
+            else:
+                self._refs[ref] = event.session
+        many = len(changed) > _MOST_CHANGES
+        if many:
+            self.publish("resync", {"reason": f"{len(changed)} sessions changed at once"})
         for event in events:
             match event:
                 case SessionChange():
-                    changed = True
-                    ref = session_ref(event.session.key)
-                    if event.change is Change.GONE:
-                        self._refs.pop(ref, None)
-                    else:
-                        self._refs[ref] = event.session
-                    self.publish("session", {"change": event.change, "session": self.describe(event.session)})
+                    if not many:
+                        self.publish("session", {"change": event.change, "session": self.describe(event.session)})
                 case Switched():
                     previous, current = session_ref(event.previous), session_ref(event.current)
                     self.publish("switched", {"pid": event.pid, "from": previous, "to": current})
