@@ -20,7 +20,7 @@ from corral.engine.watch import Touched, Troubles, Watcher, WatchEvent
 from corral.errors import CorralError
 from corral.model.session import Session, Survey
 from corral.server.event_stream import EventStream
-from corral.server.messages import ListedSession, ProviderReport, SessionList, SpentToday
+from corral.server.messages import ListedSession, ProviderReport, SessionList
 from corral.server.refusals import Refusing
 from corral.server.spending import Spending
 from corral.store.layout import LayoutFile
@@ -174,8 +174,9 @@ class Service:
     def _on_progress(self, progress: Progress) -> None:
         self.publish("restore", progress)
 
-    def _on_spending(self, today: SpentToday | None) -> None:
-        self.publish("usage", {"usage_today": today})
+    def _on_spending(self, changed: set[str]) -> None:
+        sessions = {ref: self.spending.of(one.key) for ref, one in self._refs.copy().items() if str(one.key) in changed}
+        self.publish("usage", {"usage_today": self.spending.today, "sessions": sessions})
 
     def _follow_tabs(self) -> None:
         """Tabs are looked at anew when something that concerns them has changed, a few times a second at most."""

@@ -23,13 +23,16 @@ _FIRST_PAUSE_SECONDS = 1.0
 
 
 class Spending:
-    """Reads logs only when something changed, and rests in between: money is not urgent."""
+    """Reads logs only when something changed, and rests in between: money is not urgent.
 
-    def __init__(self, on_change: Callable[[SpentToday | None], None]) -> None:
+    `on_change` gets the names of the sessions whose sums are not what they were.
+    """
+
+    def __init__(self, on_change: Callable[[set[str]], None]) -> None:
         self._on_change = on_change
         self._asked = threading.Event()
         self._stopped = threading.Event()
-        self._by_session: dict[tuple[str, str], SpentBySession] = {}
+        self._by_session: dict[str, SpentBySession] = {}
         self.today: SpentToday | None = None
         self.problem: str | None = None
 
@@ -45,7 +48,7 @@ class Spending:
         self._asked.set()
 
     def of(self, key: SessionKey) -> SpentBySession | None:
-        return self._by_session.get((key.provider, key.session_id))
+        return self._by_session.get(str(key))
 
     def _follow(self) -> None:
         pause = _FIRST_PAUSE_SECONDS
@@ -55,13 +58,13 @@ class Spending:
             self._asked.clear()
             if self._stopped.is_set():
                 return
-            before = self.today
+            before = self.today, self._by_session
             try:
                 self._read()
             except (OSError, sqlite3.Error) as error:
                 self.problem = str(error)  # the page shows no money then; `corral usage` says why
-            if self.today != before:
-                self._on_change(self.today)
+            if (self.today, self._by_session) != before:
+                self._on_change({name for name, spent in self._by_session.items() if before[1].get(name) != spent})
 
     def _read(self) -> None:
         zone = datetime.now(UTC).astimezone().tzinfo or UTC
@@ -70,18 +73,16 @@ class Spending:
         ledger = Ledger(places.state_dir())
         try:
             update_ledger(ledger)
-            by = ("provider", "session")
+            by = ("session",)  # as provider:id
             whole = report_usage(ledger, UsageQuery(by=by, zone=zone)).rows
             today = report_usage(ledger, UsageQuery(by=by, zone=zone, since=midnight.timestamp())).rows
             since = (midnight - timedelta(days=_DAYS - 1)).timestamp()
             days = report_usage(ledger, UsageQuery(by=("day",), zone=zone, since=since)).rows
         finally:
             ledger.close()
-        todays = {(row.key["provider"] or "", row.key["session"] or ""): row for row in today}
+        todays = {row.key["session"]: row for row in today}
         self._by_session = {
-            key: _by_session(row, todays.get(key))
-            for row in whole
-            if (key := (row.key["provider"] or "", row.key["session"] or ""))
+            name: _by_session(row, todays.get(name)) for row in whole if (name := row.key["session"]) is not None
         }
         self.today = _today(midnight, {row.key["day"] or "": row for row in days})
 
