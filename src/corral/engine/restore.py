@@ -12,17 +12,17 @@ from msgspec import Struct
 
 from corral.engine.catalogue import find_provider
 from corral.engine.launch import NotStarted
+from corral.engine.naming import find_session
 from corral.engine.opening import Size, open_resumed
-from corral.engine.selection import Selection
-from corral.engine.survey import take_survey
-from corral.engine.tabs import Tab, list_tabs
+from corral.engine.tabs import Tab, find_tab_started_on, list_tabs
 from corral.engine.whereabouts import InTab, Whereabouts, find_whereabouts
 from corral.errors import CorralError
 from corral.model.key import SessionKey
 from corral.model.restore import Attach, Refusal, Refused, Wait
 from corral.model.session import Session
-from corral.store.bindings import Binding, Bindings
+from corral.store.bindings import Bindings
 from corral.system import places
+from corral.terminals.directory import Standing
 from corral.verdicts.restore_plan import refuse_live
 from corral.verdicts.tab_plan import (
     AttachTab,
@@ -31,7 +31,6 @@ from corral.verdicts.tab_plan import (
     TabFacts,
     TabPlan,
     WaitForTab,
-    decide_last_session,
     plan_tab,
 )
 
@@ -76,14 +75,16 @@ class Restorer:
         """Attach to its terminal, or resume its session in a new one for the same tab. Raises NotOpened."""
         with self._turn(tab):
             found = find_tab(tab)
-            plan = plan_for(found, anyway=anyway)
+            plan = plan_for(found)
             match plan:
                 case AttachTab():
                     return Opened(tab=plan.tab, plan="attach")
                 case WaitForTab():
                     return Opened(tab=tab, plan="wait")
+                case Refused() if plan.reason is Refusal.MAYBE_OPEN and anyway and found.session is not None:
+                    return self._resume(found.session.key, tab=tab, size=size, anyway=True, tell=tell)
                 case Refused():
-                    raise not_opened(plan, _where_of_last(found))
+                    raise not_opened(plan, _where_of(found.session))
                 case ResumeTab():
                     if not trust and found.binding is not None:
                         ask_first(found.binding.work_dir)
@@ -95,7 +96,7 @@ class Restorer:
         """Go where it is, or continue it in a tab of its own. Raises NotOpened."""
         plan = session.restore
         if isinstance(plan, Attach | Wait):
-            where = find_whereabouts(session.verdict.processes[-1]) if session.verdict.processes else None
+            where = _where_of(session)
             if isinstance(where, InTab):
                 return Opened(tab=where.tab, plan="attach" if isinstance(plan, Attach) else "wait")
             refused = refuse_live(plan) if isinstance(plan, Attach) else _starting(plan.pid)
@@ -141,33 +142,21 @@ def find_tab(tab: str) -> Tab:
     return found[0]
 
 
-def plan_for(tab: Tab, *, anyway: bool = False) -> TabPlan:
+def plan_for(tab: Tab) -> TabPlan:
     """What opening this tab would do now."""
-    hold = Hold(tab.standing)
-    binding = tab.binding
-    if hold is Hold.RUNNING or binding is None:
-        return plan_tab(TabFacts(tab=tab.tab, hold=hold, last=None, plan=None))
-    provider = find_provider(binding.provider)
-    last = find_last_session(binding, anyway=anyway)
+    binding, last = tab.binding, tab.session
+    provider = find_provider(binding.provider) if binding else None
     return plan_tab(
         TabFacts(
             tab=tab.tab,
-            hold=hold,
+            hold=Hold(tab.standing),
             last=last.key if last else None,
             plan=last.restore if last else None,
-            served_in=_tab_of(last) if last else None,
-            restores=provider.capabilities.restore == "resume",
-            title=provider.capabilities.title,
+            served_in=_tab_of(last) if last and tab.standing is not Standing.RUNNING else None,
+            restores=provider is not None and provider.capabilities.restore == "resume",
+            title=provider.capabilities.title if provider else "its program",
         )
     )
-
-
-def find_last_session(binding: Binding, *, anyway: bool = False) -> Session | None:
-    """What its provider said of its very process, also if nobody looked at the time."""
-    # By an empty prefix: of every session, all evidence, also that of processes long gone.
-    survey = take_survey(Selection(id_prefix=""), [find_provider(binding.provider)], anyway=anyway, probing=True)
-    here = [one for one in survey.sessions if os.path.realpath(one.key.home) == os.path.realpath(binding.home)]
-    return decide_last_session((binding.agent_process, binding.child_process, binding.previous_process), here)
 
 
 def ask_first(directory: str) -> None:
@@ -188,16 +177,13 @@ def _tab_of(session: Session) -> str | None:
 
 
 def _find_open_tab(key: SessionKey) -> str | None:
-    for tab in list_tabs().tabs:
-        wanted = tab.binding.wanted if tab.binding else None
-        if tab.standing.value == Hold.RUNNING and key in (tab.session.key if tab.session else None, wanted):
-            return tab.tab
-    return None
+    """Where a session is that somebody else has just started: in which tab its process runs, or was started for it."""
+    session = find_session(full_name_of(key))
+    return _tab_of(session) or (None if session.verdict.processes else find_tab_started_on(key))
 
 
-def _where_of_last(tab: Tab) -> Whereabouts | None:
-    last = find_last_session(tab.binding) if tab.binding else None
-    return find_whereabouts(last.verdict.processes[-1]) if last and last.verdict.processes else None
+def _where_of(session: Session | None) -> Whereabouts | None:
+    return find_whereabouts(session.verdict.processes[-1]) if session and session.verdict.processes else None
 
 
 def _starting(pid: int) -> Refused:

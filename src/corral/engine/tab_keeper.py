@@ -11,17 +11,16 @@ from msgspec import Struct, structs
 from corral.engine.catalogue import find_provider
 from corral.engine.opening import Size
 from corral.engine.reference import session_ref
-from corral.engine.restore import NotOpened, Opened, Restorer, find_last_session
-from corral.engine.tabs import Tab, list_tabs
+from corral.engine.restore import NotOpened, Opened, Restorer, find_tab
+from corral.engine.tabs import Tab, forget_tab, list_tabs
 from corral.model.session import Session, Survey
 from corral.model.verdict import State
 from corral.providers import Provider
-from corral.store.bindings import Binding, Bindings
+from corral.store.bindings import Binding
 from corral.store.layout import LayoutFile
-from corral.system import places
 from corral.system.event_log import EventLog
 from corral.terminals.client import Client, NotReachable
-from corral.terminals.directory import Standing, forget_terminal, terminals_dir
+from corral.terminals.directory import Standing, terminals_dir
 
 _AT_ONCE = 3
 _SIZE: Size = (80, 24)
@@ -175,8 +174,7 @@ class TabKeeper:
         """Not shown any more. What runs lives on; what has ended is forgotten. Raises OSError."""
         report = self.find(tab)
         if report is not None and report.state in ("ended", "gone", "refused"):
-            Bindings(places.state_dir()).forget(tab)
-            forget_terminal(terminals_dir(), tab)
+            forget_tab(tab)
             self._layout.forget(tab)
         else:
             self._layout.close(tab)
@@ -259,7 +257,7 @@ class TabKeeper:
             if tab.binding is None or tab.standing is Standing.RUNNING:
                 self._last.pop(tab.tab, None)
             elif known is None or known[0] != tab.binding:
-                self._last[tab.tab] = tab.binding, find_last_session(tab.binding)
+                self._last[tab.tab] = tab.binding, find_tab(tab.tab).session
 
     def _describe(self, tab: Tab, order: int) -> TabView:
         binding = tab.binding

@@ -94,6 +94,15 @@ def _with_last_session(tab: Tab, survey: Survey) -> Tab:
     return structs.replace(tab, reason=found) if isinstance(found, str) else structs.replace(tab, session=found)
 
 
+def find_tab_started_on(key: SessionKey) -> str | None:
+    """A running tab that was started on this session. It may have another one by now: for advice only."""
+    for binding in Bindings(places.state_dir()).read_all()[0]:
+        terminal = find_terminal(terminals_dir(), binding.tab) if binding.wanted == key else None
+        if terminal is not None and terminal.standing is Standing.RUNNING:
+            return binding.tab
+    return None
+
+
 def forget_tab(tab: str) -> None:
     """The person is done with it: its binding and what an ended program left are dropped. Raises OSError."""
     terminal = find_terminal(terminals_dir(), tab)

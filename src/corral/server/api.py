@@ -13,8 +13,8 @@ from starlette.websockets import WebSocket
 
 from corral.engine.fresh_tab import start_fresh_tab
 from corral.engine.hook_settings import hook_providers, list_settings
+from corral.engine.periods import find_zone, parse_keys, parse_time
 from corral.engine.restore import NotOpened
-from corral.engine.usage_query import find_zone, parse_keys, parse_time
 from corral.engine.usage_report import UsageQuery, UsageReport, report_usage
 from corral.engine.whereabouts import InPane
 from corral.errors import CorralError

@@ -94,15 +94,13 @@ def plan_tab(facts: TabFacts) -> TabPlan:
             return facts.plan
 
 
-def decide_last_session(processes: Iterable[ProcessIdentity | None], sessions: Sequence[Session]) -> Session | None:
-    """The session that was named last for the first of these processes that any claim names.
+def decide_last_session(processes: Iterable[ProcessIdentity], sessions: Sequence[Session]) -> Session | str:
+    """The session that was named last for the first of these processes that any claim names; or why none is known.
 
     By the provider's registry, its lock, our journal or a runtime.json of that very process; never by our own
     launch, which says what was wanted and not what came of it.
     """
     for process in processes:
-        if process is None:
-            continue
         named = [
             (session, judged.claim)
             for session in sessions
@@ -110,19 +108,30 @@ def decide_last_session(processes: Iterable[ProcessIdentity | None], sessions: S
             if judged.claim.kind is not ClaimKind.LAUNCH and _names(judged.claim, process)
         ]
         if named:
-            return max(named, key=lambda pair: _rank(pair[1]))[0]
-    return None
+            return _choose(named)
+    return "nothing is left that says which session it had"
+
+
+def _choose(named: Sequence[tuple[Session, Claim]]) -> Session | str:
+    highest = min(AUTHORITY[claim.kind] for _, claim in named)
+    heard = [(session, claim) for session, claim in named if AUTHORITY[claim.kind] == highest]
+    still_open = {session.key for session, claim in heard if claim.ended_at is None}
+    # Of several runtime.json of one process the newest counts: writers of old do not clear the one before.
+    if len(still_open) > 1 and highest != AUTHORITY[ClaimKind.RUNTIME]:
+        return f"it had {len(still_open)} sessions open"
+    return max(heard, key=lambda pair: _order(pair[1]))[0]
 
 
 def _names(claim: Claim, process: ProcessIdentity) -> bool:
     """Exactly, field by field: a claim without a start is no identity."""
-    found = (claim.boot_id, claim.pid_ns, claim.pid, claim.start_ticks)
-    return found == (process.boot_id, process.pid_ns, process.pid, process.start_ticks)
+    if (claim.boot_id, claim.pid, claim.start_ticks) != (process.boot_id, process.pid, process.start_ticks):
+        return False
+    return claim.pid_ns in (None, process.pid_ns)
 
 
-def _rank(claim: Claim) -> tuple[int, bool, float]:
-    """The higher authority; what was not left before what was; in the order of one process's own words."""
-    return -AUTHORITY[claim.kind], claim.ended_at is None, claim.written_at or 0.0
+def _order(claim: Claim) -> tuple[bool, float, float]:
+    """What was not left before what was; in the order of one process's own words."""
+    return claim.ended_at is None, claim.ended_at or 0.0, claim.written_at or 0.0
 
 
 def _refuse(reason: Refusal, message: str, *remedy: str) -> Refused:
