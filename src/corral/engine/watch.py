@@ -27,6 +27,8 @@ _FULL_REST_SECONDS = 1.0
 _POLL_SECONDS = 30.0
 """New processes write nothing that is watched until they have a session: a look now and then finds them."""
 _BLIND_POLL_SECONDS = 4.0
+_POLLS_PER_FULL = 20
+"""Every so many looks all sessions are answered anew: what was gone by an unwatched way is found then."""
 
 
 class Troubles(Struct, frozen=True):
@@ -120,6 +122,7 @@ class Watcher:
 
     def run(self) -> None:
         next_poll = time.monotonic() + self._poll_seconds()
+        polls = 0
         quick: dict[str, set[str]] = {}
         full: set[str] = set()
         while not self._stopped:
@@ -130,7 +133,11 @@ class Watcher:
             now = time.monotonic()
             if now >= next_poll:
                 next_poll = now + self._poll_seconds()
-                full |= set(self._providers)
+                polls += 1
+                for name in self._providers:
+                    quick.setdefault(name, set())
+                if self._places.fd is None or polls % _POLLS_PER_FULL == 0:
+                    full |= set(self._providers)
             self._catch_up(quick, full, now)
 
     def _wait(self, until: float) -> set[int]:
@@ -178,14 +185,10 @@ class Watcher:
                 quick.pop(name, None)
                 self._survey(name, None)
                 did = True
-            else:
-                quick.setdefault(name, set())
         for name in list(quick):
             if now >= self._quick_after.get(name, 0.0):
                 self._survey(name, quick.pop(name))
                 did = True
-                if name in full:  # until then the quick look has to do
-                    self._quick_after[name] = max(self._quick_after[name], self._full_after.get(name, 0.0))
         if did:
             self._publish()
 
@@ -212,9 +215,10 @@ class Watcher:
         with self._lock:
             self._parts[name] = part
         ended = time.monotonic()
-        self._quick_after[name] = ended + _REST * (ended - begun)
         if ids is None:
             self._full_after[name] = ended + max(_FULL_REST_SECONDS, _REST * (ended - begun))
+        else:
+            self._quick_after[name] = ended + _REST * (ended - begun)
 
     def _merge(self) -> dict[SessionKey, Session]:
         return {session.key: session for part in self._parts.values() for session in part.sessions}
@@ -223,7 +227,6 @@ class Watcher:
         sessions = self._merge()
         events: list[WatchEvent] = [*find_changes(self._sessions, sessions)]
         self._sessions = sessions
-        self._watch_deaths()
         troubles = self._all_troubles()
         if troubles != self._troubles:
             with self._lock:
@@ -231,6 +234,7 @@ class Watcher:
             events.append(Troubles(troubles))
         if events:
             self._on_events(events)
+        self._watch_deaths()
 
     def _all_troubles(self) -> tuple[Degraded, ...]:
         told = [one for part in self._parts.values() for one in part.degraded]

@@ -77,6 +77,7 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     gc.enable()
+    gc.set_threshold(20_000, 20, 100)  # thousands of sessions are replaced at a time, and none of them in a circle
     asyncio.run(_Server(config, lambda: _begin(files, running, tell)).serve(sockets=[listener]))
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import os
+import random
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -41,7 +42,8 @@ class Serving:
 
     def __init__(self, world: World, *words: str, **env: str) -> None:
         self.world = world
-        self._words = words
+        # Of its own, so that no other test's server takes it while this one is down.
+        self._words = words if "--port" in words else ("--port", str(free_port()), *words)
         self._env = env
         self.process: subprocess.Popen[str] | None = None
         self.link = ""
@@ -271,11 +273,14 @@ class EventReader:
         self._connection.close()
 
 
-def children_of(pid: int) -> list[int]:
-    """PIDs of the processes that it started."""
-    with open(f"/proc/{pid}/task/{pid}/children") as file:
-        return [int(word) for word in file.read().split()]
-
-
-def is_running(pid: int) -> bool:
-    return os.path.exists(f"/proc/{pid}")
+def free_port() -> int:
+    """Below those that the kernel gives away by itself."""
+    for _ in range(100):
+        port = random.randrange(10_000, 30_000)
+        with socket.socket() as one:
+            try:
+                one.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("no port is free")
