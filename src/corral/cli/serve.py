@@ -15,6 +15,8 @@ examples:
 
 It listens on loopback only, and lets nobody in without a link from here or from `corral url`. Stopping it stops no
 agent: their terminals are found and served again by the next one. See docs/server.md.
+
+exit codes: 0 stopped · 1 another server runs, or the port is taken · 2 usage, or an address that is refused
 """
 
 

@@ -15,6 +15,8 @@ examples:
   corral url --json   for programs; with the server's address and pid
 
 Each link logs one browser in and is void after that, or after ten minutes.
+
+exit codes: 0 ok · 1 no server runs · 2 usage
 """
 
 

@@ -25,6 +25,8 @@ examples:
   corral watch --json | jq -c .event         one JSON object per line: a snapshot, then events
 
 Changes are pushed by the kernel: a process that ends is told within milliseconds. See docs/server.md for the events.
+
+exit codes: 130 stopped by Ctrl-C · 0 the reader of its output left · 2 usage
 """
 _MOST_WAITING = 1000
 
