@@ -16,13 +16,21 @@ from corral.system.text import printable
 _HOME_WAIT_SECONDS = 120.0
 
 
-def not_started(what: str, refused: Refused) -> CorralError:
+class NotStarted(CorralError):
+    """Nothing was started: a refusal, in words for the command line and as it is for other views."""
+
+    def __init__(self, what: str, refused: Refused) -> None:
+        hint = "\n  ".join(map(printable, refused.remedy)) if refused.remedy else None
+        super().__init__(f"{what} ({refused.reason}): {printable(refused.message)}", hint=hint)
+        self.refused = refused
+
+
+def not_started(what: str, refused: Refused) -> NotStarted:
     """`what` says what does not happen: "… is not resumed"."""
-    hint = "\n  ".join(map(printable, refused.remedy)) if refused.remedy else None
-    return CorralError(f"{what} ({refused.reason}): {printable(refused.message)}", hint=hint)
+    return NotStarted(what, refused)
 
 
-def not_recorded(what: str, error: OSError) -> CorralError:
+def not_recorded(what: str, error: OSError) -> NotStarted:
     message = f"the start could not be recorded first: {error.filename or places.state_dir()}: {error.strerror}"
     return not_started(what, Refused(reason=Refusal.SPAWN_FAILED, message=message))
 

@@ -144,16 +144,16 @@ def _open(order: _Order, launches: Launches, locks: list[int]) -> Started:
     """The binding, then the terminal, then (with its program forked and waiting) who it is, then the guard."""
     bindings = Bindings(places.state_dir())
     sweep_terminals(terminals_dir())
-    if order.tab is not None:
-        dismiss_terminal(terminals_dir(), order.tab)
+    earlier = bindings.find(order.tab) if order.tab else None
     binding = Binding(
         tab=order.tab or new_tab_id(),
         provider=order.provider.name,
         home=order.home,
         work_dir=order.plan.cwd,
-        opened_at=time.time(),
+        opened_at=earlier.opened_at if earlier else time.time(),
         title=order.title,
         wanted=order.wanted,
+        previous=earlier.past_processes() if earlier else (),
     )
 
     def record(started: Started) -> None:
@@ -171,7 +171,10 @@ def _open(order: _Order, launches: Launches, locks: list[int]) -> Started:
             launches.write(launch)
 
     try:
-        bindings.write(binding)
+        if earlier is None:
+            bindings.write(binding)
+        else:  # it is on record, with the process that tells which session it has: that stays until another runs
+            dismiss_terminal(terminals_dir(), binding.tab)
         bindings.note_opened(order.plan.cwd)
         env = child_environment(os.environ, order.provider.capabilities, order.plan.env)
         started = start_terminal(
@@ -186,8 +189,10 @@ def _open(order: _Order, launches: Launches, locks: list[int]) -> Started:
         )
         _leave_guard(binding.tab, locks)
     except StartFailed as error:
-        if order.tab is None:
-            with suppress(OSError):  # it stays as a tab that was lost
+        with suppress(OSError):  # it stays as a tab that was lost
+            if earlier is not None:
+                bindings.write(earlier)
+            elif order.tab is None:
                 bindings.forget(binding.tab)
         raise not_started(order.what, Refused(reason=Refusal.SPAWN_FAILED, message=str(error))) from error
     except OSError as error:

@@ -20,6 +20,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     pid: int | None = None
     under: str | None = None
     """An absolute directory: only sessions that ran in it or below."""
+    besides: frozenset[str] = frozenset()
+    """Ids that are wanted whatever their state is."""
 
     @property
     def is_narrow(self) -> bool:
@@ -37,6 +39,8 @@ class Selection(Struct, frozen=True, kw_only=True):
 
     def wants(self, state: State, session_id: str) -> bool:
         """Cheap and before anything about the session is answered."""
+        if session_id in self.besides:
+            return True
         if not self.wants_state(state):
             return False
         if self.id_prefix is None or session_id.startswith(self.id_prefix):

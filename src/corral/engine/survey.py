@@ -247,11 +247,12 @@ def _entries(
         claimed: dict[str, list[SessionRecord]] = defaultdict(list)
         in_doubt = bool(maybe_pids or unseen)
         everywhere, idle_too = selection.under is None, selection.wants_state(State.IDLE)
+        apart = named | selection.besides
         records = list(home.records)
         # Most sessions are idle and not asked for: they are only counted.
         idle = 0
         for group in home.resting:
-            if in_doubt or idle_too or not everywhere or not named.isdisjoint(group.ids):
+            if in_doubt or idle_too or not everywhere or not apart.isdisjoint(group.ids):
                 records += group.load()
             else:
                 idle += len(group.ids)
@@ -264,7 +265,7 @@ def _entries(
             state, reason = decide_resting(record)
             if state is State.IDLE:
                 idle += 1
-                if not idle_too:
+                if not idle_too and record.session_id not in selection.besides:
                     continue
             else:
                 counts[state] += 1

@@ -9,7 +9,6 @@ from msgspec import Struct, structs
 
 from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
-from corral.model.claim import ClaimKind
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.record import Skipped
@@ -26,6 +25,7 @@ from corral.terminals.directory import (
     list_terminals,
     terminals_dir,
 )
+from corral.verdicts.tab_plan import decide_last_session
 
 _OVER = frozenset({Standing.ENDED, Standing.LOST})
 _SERVED = frozenset({State.LIVE, State.PENDING})
@@ -63,8 +63,12 @@ class Served(Struct, frozen=True, kw_only=True):
     agent: ProcessIdentity
 
 
-def list_tabs(wanted: Collection[str] | None = None) -> Tabs:
-    """Every tab, or those wanted, oldest first. What providers say of running ones is noted in their bindings."""
+def list_tabs(wanted: Collection[str] | None = None, survey: Survey | None = None) -> Tabs:
+    """Every tab, or those wanted, oldest first. What providers say of running ones is noted in their bindings.
+
+    `survey` spares taking one, for who has just done so; then tabs that run no more are not asked which session
+    they had.
+    """
     bindings = Bindings(places.state_dir())
     bound, skipped = bindings.read_all()
     by_tab = {binding.tab: binding for binding in bound}
@@ -72,41 +76,22 @@ def list_tabs(wanted: Collection[str] | None = None) -> Tabs:
     names = [name for name in dict.fromkeys((*by_tab, *terminals)) if wanted is None or name in wanted]
     tabs = [Tab(tab=name, binding=by_tab.get(name), terminal=terminals.get(name)) for name in names]
     if any(tab.standing is Standing.RUNNING for tab in tabs):
-        survey, table = take_survey(Selection(states=_SERVED)), ProcessTable()
-        tabs = [
-            _with_session(tab, survey, table, bindings) if tab.standing is Standing.RUNNING else tab for tab in tabs
-        ]
-    if any(tab.standing in _OVER for tab in tabs):
+        now, table = survey or take_survey(Selection(states=_SERVED)), ProcessTable()
+        tabs = [_with_session(tab, now, table, bindings) if tab.standing is Standing.RUNNING else tab for tab in tabs]
+    if survey is None and any(tab.standing in _OVER for tab in tabs):
         # The evidence of processes long gone is wanted, too.
-        survey = take_survey(Selection(id_prefix=""))
-        tabs = [_with_last_session(tab, survey) if tab.standing in _OVER else tab for tab in tabs]
+        now = take_survey(Selection(id_prefix=""))
+        tabs = [_with_last_session(tab, now) if tab.standing in _OVER else tab for tab in tabs]
     return Tabs(tabs=tuple(tabs), skipped=tuple(skipped))
 
 
 def _with_last_session(tab: Tab, survey: Survey) -> Tab:
-    agent = tab.binding.agent_process if tab.binding else None
-    if agent is None:
+    binding = tab.binding
+    if binding is None:
         return structs.replace(tab, reason="its agent was never identified")
-    found = find_last(agent, survey)
+    here = [one for one in survey.sessions if one.provider == binding.provider]
+    found = decide_last_session(binding.processes, here)
     return structs.replace(tab, reason=found) if isinstance(found, str) else structs.replace(tab, session=found)
-
-
-def find_last(agent: ProcessIdentity, survey: Survey) -> Session | str:
-    """The session that a process had last, as the claims say that name this very process; or why it is not known."""
-    named = [
-        (judged.claim.ended_at is None, judged.claim.ended_at or judged.claim.written_at or 0.0, session)
-        for session in survey.sessions
-        for judged in session.verdict.evidence
-        if judged.claim.kind is not ClaimKind.LAUNCH
-        and (judged.claim.pid, judged.claim.start_ticks) == (agent.pid, agent.start_ticks)
-        and judged.claim.boot_id in (None, agent.boot_id)
-    ]
-    if not named:
-        return "nothing is left that says which session it had"
-    still_open = {session.key for is_open, _, session in named if is_open}
-    if len(still_open) > 1:
-        return f"it had {len(still_open)} sessions open"
-    return max(named, key=lambda one: one[:2])[2]
 
 
 def find_tab_started_on(key: SessionKey) -> str | None:

@@ -21,6 +21,7 @@ from corral.sidecar.processes import own_identity
 
 _TAB = re.compile(r"[0-9a-f]{16}\Z")
 _LIMIT = 64 << 10
+_MOST_PREVIOUS = 6
 
 
 class Binding(Struct, frozen=True, kw_only=True):
@@ -41,6 +42,9 @@ class Binding(Struct, frozen=True, kw_only=True):
     agent: tuple[str, int, int, int] | None = None
     """The process that the provider named for a session while it ran in this terminal: the program itself, or
     one below it. None until it was named."""
+    previous: tuple[tuple[str, int, int, int], ...] = ()
+    """The processes that the tab had before its terminal was lost and it was resumed, newest first: what its provider
+    said of them counts until it says something of the new one."""
 
     @property
     def holder_process(self) -> ProcessIdentity | None:
@@ -53,6 +57,16 @@ class Binding(Struct, frozen=True, kw_only=True):
     @property
     def agent_process(self) -> ProcessIdentity | None:
         return ProcessIdentity(*self.agent) if self.agent else None
+
+    @property
+    def processes(self) -> tuple[ProcessIdentity, ...]:
+        """All that could tell which session it has, the most telling first."""
+        return tuple(ProcessIdentity(*fields) for fields in self.past_processes())
+
+    def past_processes(self) -> tuple[tuple[str, int, int, int], ...]:
+        """What the next binding of this tab keeps of this one."""
+        known = (self.agent, self.child, *self.previous)
+        return tuple(dict.fromkeys(fields for fields in known if fields is not None))[:_MOST_PREVIOUS]
 
 
 _decode = msgspec.json.Decoder(Binding).decode

@@ -6,9 +6,9 @@ from decimal import Decimal
 
 import pytest
 
-from corral.cli.periods import parse_budget, parse_keys
 from corral.cli.usage_table import bar, render, say_money
 from corral.engine.budget import check_budget
+from corral.engine.periods import parse_budget, parse_keys
 from corral.engine.usage_report import CostReport, UsageReport, UsageRow
 from corral.errors import CorralError
 from corral.model.usage import TokenUsage

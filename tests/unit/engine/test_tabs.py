@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from corral.engine.tabs import Served, find_last, find_served
+from corral.engine.tabs import Served, find_served
 from corral.model.claim import Claim, ClaimKind
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity, ProcessMode
@@ -16,6 +16,7 @@ from corral.model.session import AgentProcess, Session, Survey
 from corral.model.verdict import ClaimVerdict, Liveness, SessionVerdict, State
 from corral.sidecar.processes import read_identity
 from corral.system.processes import ProcessTable
+from corral.verdicts.tab_plan import decide_last_session
 
 # A process, its child and its grandchild; each says its pid.
 CHAIN = """
@@ -130,23 +131,23 @@ def named(
 
 def test_the_session_that_a_dead_process_had_open_is_its_last():
     old, new = session("old", claims=[named(written=1, ended=9)]), session("new", claims=[named(written=2)])
-    found = find_last(GONE, survey(old, new))
+    found = decide_last_session([GONE], survey(old, new).sessions)
     assert isinstance(found, Session)
     assert found.session_id == "new"
 
 
 def test_after_a_clean_end_it_is_the_one_that_ended_last():
     old, new = session("old", claims=[named(ended=5)]), session("new", claims=[named(ended=6)])
-    found = find_last(GONE, survey(new, old))
+    found = decide_last_session([GONE], survey(new, old).sessions)
     assert isinstance(found, Session)
     assert found.session_id == "new"
 
 
 @pytest.mark.parametrize("claims", [[], [named(ticks=101)], [named(ClaimKind.LAUNCH)]])
 def test_what_does_not_name_this_very_process_says_nothing(claims):
-    assert isinstance(find_last(GONE, survey(session("a", claims=claims))), str)
+    assert isinstance(decide_last_session([GONE], survey(session("a", claims=claims)).sessions), str)
 
 
 def test_several_left_open_are_not_guessed_between():
-    found = find_last(GONE, survey(session("a", claims=[named()]), session("b", claims=[named()])))
+    found = decide_last_session([GONE], survey(session("a", claims=[named()]), session("b", claims=[named()])).sessions)
     assert found == "it had 2 sessions open"

@@ -1,0 +1,119 @@
+"""`corral watch`: first what is, then what changes, one line each, as it happens. It needs no server."""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import queue
+import sys
+from collections.abc import Sequence
+
+from corral.cli.parsers import Commands, add_command
+from corral.cli.screen import tilde
+from corral.cli.words import say_state
+from corral.engine.reference import session_ref
+from corral.engine.report import report_session, report_survey
+from corral.engine.selection import NOTEWORTHY
+from corral.engine.watch import Touched, Troubles, Watcher, WatchEvent
+from corral.model.session import Session
+from corral.system.text import printable
+from corral.verdicts.changes import SessionChange, Switched
+
+_EPILOG = """\
+examples:
+  corral watch                               for people
+  corral watch --json | jq -c .event         one JSON object per line: a snapshot, then events
+
+Changes are pushed by the kernel: a process that ends is told within milliseconds. See docs/server.md for the events.
+
+exit codes: 130 stopped by Ctrl-C · 0 the reader of its output left · 2 usage
+"""
+_MOST_WAITING = 1000
+
+
+def add_parser(commands: Commands) -> argparse.ArgumentParser:
+    parser = add_command(
+        commands,
+        "watch",
+        summary="what changes, as it happens",
+        description="Print the sessions that are live or need you, then every change, until it is stopped.",
+        epilog=_EPILOG,
+    )
+    parser.add_argument("--json", action="store_true", help="one JSON object per line (docs/server.md)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    gc.enable()  # unlike other commands, this one stays
+    arrived: queue.Queue[Sequence[WatchEvent]] = queue.Queue(_MOST_WAITING)
+    behind = False
+
+    def take(events: Sequence[WatchEvent]) -> None:
+        nonlocal behind
+        try:
+            arrived.put_nowait(events)
+        except queue.Full:
+            behind = True  # the reader of our output does not read: a new snapshot will tell it all
+
+    watcher = Watcher(take)
+    watcher.start()
+    _print_snapshot(watcher, args.json)
+    while True:
+        for event in arrived.get():
+            _print_event(event, args.json)
+        if behind and arrived.empty():
+            behind = False
+            _print_snapshot(watcher, args.json)
+        sys.stdout.flush()
+
+
+def _print_snapshot(watcher: Watcher, as_json: bool) -> None:
+    survey = watcher.look()
+    if as_json:
+        _print_line({"event": "snapshot", **_builtins(report_survey(survey))})
+    else:
+        for session in survey.sessions:
+            if session.state in NOTEWORTHY and not session.verdict.maybe_pids:
+                print(_say(session, ""))
+    sys.stdout.flush()
+
+
+def _print_event(event: WatchEvent, as_json: bool) -> None:
+    match event:
+        case SessionChange() if as_json:
+            ref = session_ref(event.session.key)
+            session = {**_builtins(report_session(event.session)), "ref": ref}
+            _print_line({"event": "session", "change": event.change, "session": session})
+        case SessionChange():
+            print(_say(event.session, event.change))
+        case Switched() if as_json:
+            previous, current = session_ref(event.previous), session_ref(event.current)
+            _print_line({"event": "switched", "pid": event.pid, "from": previous, "to": current})
+        case Switched():
+            print(f"switched   pid {event.pid} went from {event.previous} to {event.current}")
+        case Troubles() if as_json:
+            _print_line({"event": "degraded", "degraded": _builtins(event.degraded)})
+        case Troubles():
+            for one in event.degraded:
+                print(printable(f"degraded   {one.provider}: {one.step}: {one.reason}"))
+        case Touched():
+            pass
+
+
+def _say(session: Session, change: str) -> str:
+    said = say_state(session, session.updated_at or 0.0)
+    where = tilde(session.work_dir)
+    text = f"{change:<10} {said.sign} {said.words:<12} {session.key}  {where}  {session.title or ''}"
+    return printable(text).strip() if not change else printable(text).rstrip()
+
+
+def _builtins(report: object) -> dict[str, object]:
+    import msgspec
+
+    return msgspec.to_builtins(report)
+
+
+def _print_line(body: dict[str, object]) -> None:
+    import json
+
+    sys.stdout.write(json.dumps(body) + "\n")

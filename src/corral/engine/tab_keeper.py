@@ -1,0 +1,311 @@
+"""The tabs as a view shows them, kept up to date; and the queue that brings many of them back, a few at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from msgspec import Struct, structs
+
+from corral.engine.catalogue import find_provider
+from corral.engine.opening import Size
+from corral.engine.reference import session_ref
+from corral.engine.restore import NotOpened, Opened, Restorer, find_tab
+from corral.engine.tabs import Tab, forget_tab, list_tabs
+from corral.model.session import Session, Survey
+from corral.model.verdict import State
+from corral.providers import Provider
+from corral.store.bindings import Binding
+from corral.store.layout import LayoutFile
+from corral.system.event_log import EventLog
+from corral.terminals.client import Client, NotReachable
+from corral.terminals.directory import Standing, terminals_dir
+
+_AT_ONCE = 3
+_SIZE: Size = (80, 24)
+
+
+class RefusalReport(Struct, frozen=True, kw_only=True):
+    """Why a tab did not come back; the same words as in the log."""
+
+    reason: str
+    message: str
+    remedy: tuple[str, ...] = ()
+
+
+class TabView(Struct, frozen=True, kw_only=True):
+    """One tab. `state` is running, starting, ended, gone, refused, queued or resuming."""
+
+    tab: str
+    order: int
+    provider: str | None
+    title: str
+    work_dir: str | None
+    ref: str | None
+    """The session that its process serves now (of a gone one: served last), by the provider's word."""
+    state: str
+    restorable: bool
+    live_only_reason: str | None
+    pid: int | None
+    exit_status: int | None
+    refusal: RefusalReport | None
+    activity: str | None
+    columns: int
+    rows: int
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """Of "restore all"."""
+
+    done: int
+    total: int
+    failed: int
+
+
+TabEvent = tuple[str, TabView]
+
+
+class TabKeeper:
+    """Reads what is true, remembers only what a person asked for. Its calls block: use threads."""
+
+    def __init__(
+        self,
+        look: Callable[[], Survey],
+        layout: LayoutFile,
+        log: EventLog,
+        on_tabs: Callable[[Sequence[TabEvent]], None],
+        on_progress: Callable[[Progress], None],
+    ) -> None:
+        self._look = look
+        self._layout = layout
+        self._log = log
+        self._on_tabs = on_tabs
+        self._on_progress = on_progress
+        self._restorer = Restorer()
+        self._lock = threading.RLock()
+        self._reports: dict[str, TabView] = {}
+        self._busy: dict[str, str] = {}
+        """Tabs that are queued or being resumed."""
+        self._refusals: dict[str, RefusalReport] = {}
+        self._sizes: dict[str, Size] = {}
+        self._last: dict[str, tuple[Binding, Session | None]] = {}
+        """Of tabs without a terminal: the session they had, and the binding for which that was found out."""
+        self._pool = ThreadPoolExecutor(_AT_ONCE, "restore")
+        self._one_at_a_time: dict[str, threading.Lock] = {}
+        self._progress = Progress(done=0, total=0, failed=0)
+
+    def reports(self) -> list[TabView]:
+        with self._lock:
+            return sorted(self._reports.values(), key=lambda one: one.order)
+
+    def find(self, tab: str) -> TabView | None:
+        with self._lock:
+            return self._reports.get(tab)
+
+    def tab_of(self, ref: str) -> str | None:
+        with self._lock:
+            return next((one.tab for one in self._reports.values() if one.ref == ref), None)
+
+    def refresh(self) -> None:
+        """Look anew, and tell what is different."""
+        with self._lock:
+            found = {one.tab: one for one in self._describe_all()}
+            events: list[TabEvent] = []
+            for tab, report in found.items():
+                if tab not in self._reports:
+                    events.append(("opened", report))
+                elif report != self._reports[tab]:
+                    events.append(("changed", report))
+            events += [("closed", report) for tab, report in self._reports.items() if tab not in found]
+            self._reports = found
+        if events:
+            self._on_tabs(events)
+
+    def open_tab(self, tab: str, size: Size = _SIZE, *, anyway: bool = False, trust: bool = True) -> Opened:
+        """Raises NotOpened, which the tab then shows and the log says."""
+        self._mark(tab, "resuming")
+        try:
+            opened = self._restorer.open_tab(tab, size=size, anyway=anyway, trust=trust, tell=lambda text: None)
+        except NotOpened as error:
+            self._note_refusal(tab, error)
+            raise
+        finally:
+            self._mark(tab, None)
+        self._show(opened, size)
+        return opened
+
+    def open_session(self, session: Session, *, anyway: bool, trust: bool, size: Size) -> Opened:
+        """Raises NotOpened; every one is a line in the log."""
+        try:
+            opened = self._restorer.open_session(session, size=size, anyway=anyway, trust=trust, tell=lambda text: None)
+        except NotOpened as error:
+            self._log.write(
+                "restore_refused",
+                provider=session.provider,
+                session_id=session.session_id,
+                reason=error.reason,
+                message=error.message,
+            )
+            raise
+        self._show(opened, size)
+        return opened
+
+    def show(self, tab: str, size: Size) -> None:
+        """A tab that was just started."""
+        self._show(Opened(tab=tab, plan="start"), size)
+
+    def restore_all(self) -> int:
+        """Queue every tab whose terminal is gone; returns how many there are now."""
+        with self._lock:
+            gone = [one.tab for one in self.reports() if one.state in ("gone", "refused") and one.tab not in self._busy]
+            for tab in gone:
+                self._busy[tab] = "queued"
+            fresh = self._progress.done == self._progress.total
+            done, total, failed = (0, 0, 0) if fresh else structs.astuple(self._progress)
+            self._progress = Progress(done=done, total=total + len(gone), failed=failed)
+        self.refresh()
+        self._on_progress(self._progress)
+        for tab in gone:
+            self._pool.submit(self._restore_one, tab)
+        return len(gone)
+
+    def close(self, tab: str) -> None:
+        """Not shown any more. What runs lives on; what has ended is forgotten. Raises OSError."""
+        report = self.find(tab)
+        if report is not None and report.state in ("ended", "gone", "refused"):
+            forget_tab(tab)
+            self._layout.forget(tab)
+        else:
+            self._layout.close(tab)
+        self.refresh()
+
+    def stop(self) -> None:
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    # --- one of many
+
+    def _restore_one(self, tab: str) -> None:
+        report = self.find(tab)
+        provider = find_provider(report.provider) if report and report.provider else None
+        failed = 0
+        if provider is not None and provider.capabilities.starts_one_at_a_time:
+            with self._lock:
+                turn = self._one_at_a_time.setdefault(provider.name, threading.Lock())
+            with turn:
+                failed = self._try_open(tab)
+        else:
+            failed = self._try_open(tab)
+        with self._lock:
+            now = self._progress
+            self._progress = Progress(done=now.done + 1, total=now.total, failed=now.failed + failed)
+        self._on_progress(self._progress)
+
+    def _try_open(self, tab: str) -> int:
+        try:
+            self.open_tab(tab, self._sizes.get(tab, _SIZE))
+        except NotOpened:
+            return 1
+        except Exception as error:
+            self._note_refusal(tab, NotOpened("spawn_failed", f"it could not be restored: {error!r}"))
+            raise
+        return 0
+
+    def _mark(self, tab: str, word: str | None) -> None:
+        with self._lock:
+            if word is None:
+                self._busy.pop(tab, None)
+            else:
+                self._busy[tab] = word
+        if tab in self._reports:
+            self.refresh()
+
+    def _note_refusal(self, tab: str, error: NotOpened) -> None:
+        refusal = RefusalReport(reason=error.reason, message=error.message, remedy=error.remedy)
+        report = self.find(tab)
+        provider = report.provider if report else None
+        self._log.write("restore_refused", tab=tab, provider=provider, reason=error.reason, message=error.message)
+        with self._lock:
+            self._refusals[tab] = refusal
+
+    def _show(self, opened: Opened, size: Size) -> None:
+        with self._lock:
+            self._refusals.pop(opened.tab, None)
+            self._sizes[opened.tab] = size
+            layout = self._layout.layout
+            if opened.tab not in layout.order or opened.tab in layout.closed:
+                self._layout.place(opened.tab)
+        self._log.write("tab_opened", tab=opened.tab, plan=opened.plan)
+        self.refresh()
+
+    # --- what is true
+
+    def _describe_all(self) -> list[TabView]:
+        survey = self._look()
+        listed = list_tabs(survey=survey)
+        layout = self._layout.layout
+        places_of = {tab: number for number, tab in enumerate(layout.order)}
+        # A terminal started from the command line is a tab too, and comes last.
+        shown = [one for one in listed.tabs if one.tab not in layout.closed]
+        shown.sort(key=lambda one: places_of.get(one.tab, len(places_of)))
+        self._refresh_last(shown)
+        return [self._describe(one, number) for number, one in enumerate(shown)]
+
+    def _refresh_last(self, tabs: Sequence[Tab]) -> None:
+        for tab in tabs:
+            known = self._last.get(tab.tab)
+            if tab.binding is None or tab.standing is Standing.RUNNING:
+                self._last.pop(tab.tab, None)
+            elif known is None or known[0] != tab.binding:
+                self._last[tab.tab] = tab.binding, find_tab(tab.tab).session
+
+    def _describe(self, tab: Tab, order: int) -> TabView:
+        binding = tab.binding
+        provider = find_provider(binding.provider) if binding else None
+        session = tab.session or (self._last[tab.tab][1] if tab.tab in self._last else None)
+        restorable = session is not None and provider is not None and provider.capabilities.restore == "resume"
+        columns, rows = self._size_of(tab)
+        return TabView(
+            tab=tab.tab,
+            order=order,
+            provider=binding.provider if binding else None,
+            title=(session.title if session else None) or (binding.title if binding else None) or _name(provider),
+            work_dir=(binding.work_dir if binding else None) or (session.work_dir if session else None),
+            ref=session_ref(session.key) if session else None,
+            state=self._state_of(tab),
+            restorable=restorable,
+            live_only_reason=None if restorable else tab.reason or "no provider has named its conversation",
+            pid=tab.terminal.child.pid if tab.terminal and tab.standing is Standing.RUNNING else None,
+            exit_status=tab.terminal.status if tab.terminal else None,
+            refusal=self._refusals.get(tab.tab),
+            activity=tab.session.activity if tab.session else None,
+            columns=columns,
+            rows=rows,
+        )
+
+    def _state_of(self, tab: Tab) -> str:
+        if busy := self._busy.get(tab.tab):
+            return busy
+        match tab.standing:
+            case Standing.RUNNING:
+                pending = tab.session is not None and tab.session.state is State.PENDING
+                return "starting" if pending else "running"
+            case Standing.ENDED:
+                return "refused" if tab.tab in self._refusals else "ended"
+            case Standing.LOST | Standing.ELSEWHERE:
+                return "refused" if tab.tab in self._refusals else "gone"
+
+    def _size_of(self, tab: Tab) -> Size:
+        """Asked once of a holder that somebody else started."""
+        if tab.tab not in self._sizes and tab.standing is Standing.RUNNING:
+            try:
+                with Client(terminals_dir(), tab.tab) as client:
+                    fields = client.ask().fields
+                self._sizes[tab.tab] = int(fields["columns"]), int(fields["rows"])
+            except (NotReachable, OSError, KeyError, ValueError):
+                self._sizes[tab.tab] = _SIZE
+        return self._sizes.get(tab.tab, _SIZE)
+
+
+def _name(provider: Provider | None) -> str:
+    return provider.capabilities.title if provider is not None else "terminal"

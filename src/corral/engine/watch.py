@@ -1,0 +1,259 @@
+"""What changes, as it happens: directory watches and pidfds wake it, a fresh survey says what is true now."""
+
+from __future__ import annotations
+
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from msgspec import Struct, structs
+
+from corral.engine.catalogue import all_providers
+from corral.engine.selection import NOTEWORTHY, Selection
+from corral.engine.survey import take_survey
+from corral.engine.watched_places import WatchedPlaces
+from corral.model.key import SessionKey
+from corral.model.session import Degraded, Session, Survey
+from corral.providers import Provider
+from corral.verdicts.changes import SessionChange, Switched, find_changes
+
+_GATHER_SECONDS = 0.005
+"""One write is often several events; what comes within this time is one change."""
+_REST = 3.0
+"""A survey is followed by a pause of so many times its own length: a busy agent costs a quarter of a core at most."""
+_FULL_REST_SECONDS = 1.0
+_POLL_SECONDS = 30.0
+"""New processes write nothing that is watched until they have a session: a look now and then finds them."""
+_BLIND_POLL_SECONDS = 4.0
+_POLLS_PER_FULL = 20
+"""Every so many looks all sessions are answered anew: what was gone by an unwatched way is found then."""
+
+
+class Troubles(Struct, frozen=True):
+    """What could not be read or watched has changed; these are all of it now."""
+
+    degraded: tuple[Degraded, ...]
+
+
+class Touched(Struct, frozen=True):
+    """Something changed in a directory that the caller asked to be told of."""
+
+    directory: str
+
+
+WatchEvent = SessionChange | Switched | Troubles | Touched
+
+
+class Watcher:
+    """Runs in a thread of its own, so that surveys never overlap; `on_events` is called there."""
+
+    def __init__(
+        self,
+        on_events: Callable[[Sequence[WatchEvent]], None],
+        *,
+        also: Iterable[str] = (),
+        providers: Sequence[Provider] | None = None,
+    ) -> None:
+        self._on_events = on_events
+        self._providers = {one.name: one for one in (all_providers() if providers is None else providers)}
+        self._parts: dict[str, Survey] = {}
+        self._sessions: dict[SessionKey, Session] = {}
+        self._places = WatchedPlaces(self._providers, also)
+        self._death: dict[int, tuple[int, str]] = {}
+        self._wake_read, self._wake_write = os.pipe()
+        os.set_blocking(self._wake_write, False)
+        self._asked: set[str] = set()
+        self._lock = threading.Lock()
+        self._stopped = False
+        self._troubles: tuple[Degraded, ...] = ()
+        self._full_after: dict[str, float] = {}
+        self._quick_after: dict[str, float] = {}
+
+    # --- for other threads
+
+    def start(self) -> None:
+        """Takes the first survey before it returns; then goes on in the background."""
+        for name in self._providers:
+            self._survey(name, None)
+        self._sessions = self._merge()
+        self._watch_deaths()
+        self._troubles = self._all_troubles()
+        threading.Thread(target=self.run, name="watch", daemon=True).start()
+
+    def look(self) -> Survey:
+        """The newest survey of all providers."""
+        with self._lock:
+            parts = list(self._parts.values())
+            degraded = self._troubles
+        counts = dict(parts[0].counts) if parts else {}
+        for part in parts[1:]:
+            for state, count in part.counts.items():
+                counts[state] = counts.get(state, 0) + count
+        return Survey(
+            hostname=parts[0].hostname if parts else "",
+            taken_at=max((part.taken_at for part in parts), default=0.0),
+            sessions=tuple(session for part in parts for session in part.sessions),
+            counts=counts,
+            unattributed=tuple(one for part in parts for one in part.unattributed),
+            no_session_yet=tuple(one for part in parts for one in part.no_session_yet),
+            homes=tuple(one for part in parts for one in part.homes),
+            degraded=degraded,
+        )
+
+    def ask(self, provider: str | None = None) -> None:
+        """Look again soon: at one provider's sessions, or at all."""
+        with self._lock:
+            self._asked |= {provider} if provider else set(self._providers)
+        self._wake()
+
+    def stop(self) -> None:
+        self._stopped = True
+        self._wake()
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_write, b"w")
+        except BlockingIOError:
+            pass  # it is being woken already
+
+    # --- the loop
+
+    def run(self) -> None:
+        next_poll = time.monotonic() + self._poll_seconds()
+        polls = 0
+        quick: dict[str, set[str]] = {}
+        full: set[str] = set()
+        while not self._stopped:
+            woken = self._wait(self._due(quick, full, next_poll))
+            if self._stopped:
+                break
+            self._note(woken, quick, full)
+            now = time.monotonic()
+            if now >= next_poll:
+                next_poll = now + self._poll_seconds()
+                polls += 1
+                for name in self._providers:
+                    quick.setdefault(name, set())
+                if self._places.fd is None or polls % _POLLS_PER_FULL == 0:
+                    full |= set(self._providers)
+            self._catch_up(quick, full, now)
+
+    def _wait(self, until: float) -> set[int]:
+        poll = select.poll()
+        poll.register(self._wake_read, select.POLLIN)
+        if self._places.fd is not None:
+            poll.register(self._places.fd, select.POLLIN)
+        for fd, _ in self._death.values():
+            poll.register(fd, select.POLLIN)
+        ready = {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000)}
+        if ready == {self._places.fd}:
+            time.sleep(_GATHER_SECONDS)
+        return ready
+
+    def _note(self, woken: set[int], quick: dict[str, set[str]], full: set[str]) -> None:
+        """What has to be looked at: `quick` with the ids concerned, `full` where anything may have changed."""
+        if self._wake_read in woken:
+            os.read(self._wake_read, 4096)
+            with self._lock:
+                full |= self._asked
+                self._asked = set()
+        for pid, (fd, name) in list(self._death.items()):
+            if fd in woken:
+                os.close(fd)
+                del self._death[pid]
+                quick.setdefault(name, set())
+                self._quick_after.pop(name, None)  # a death does not wait
+        touched = self._places.read()
+        for directory in touched.directories:
+            self._on_events([Touched(directory)])
+        for name, ids in touched.quick.items():
+            quick.setdefault(name, set()).update(ids)
+        full |= touched.full
+
+    def _due(self, quick: dict[str, set[str]], full: set[str], next_poll: float) -> float:
+        waits = [self._quick_after.get(name, 0.0) for name in quick]
+        waits += [self._full_after.get(name, 0.0) for name in full]
+        return min([next_poll, *waits])
+
+    def _catch_up(self, quick: dict[str, set[str]], full: set[str], now: float) -> None:
+        did = False
+        for name in list(full):
+            if now >= self._full_after.get(name, 0.0):
+                full.discard(name)
+                quick.pop(name, None)
+                self._survey(name, None)
+                did = True
+        for name in list(quick):
+            if now >= self._quick_after.get(name, 0.0):
+                self._survey(name, quick.pop(name))
+                did = True
+        if did:
+            self._publish()
+
+    def _poll_seconds(self) -> float:
+        return _POLL_SECONDS if self._places.fd is not None else _BLIND_POLL_SECONDS
+
+    # --- surveys
+
+    def _survey(self, name: str, ids: set[str] | None) -> None:
+        """One provider anew: all of it, or what is noteworthy and the given ids."""
+        begun = time.monotonic()
+        provider = self._providers[name]
+        old = self._parts.get(name)
+        if ids is None or old is None:
+            part = take_survey(Selection(), [provider])
+            self._places.follow(name, part)
+        else:
+            noted = {one.session_id for one in old.sessions if one.state in NOTEWORTHY} | ids
+            part = take_survey(Selection(states=NOTEWORTHY, besides=frozenset(noted)), [provider])
+            rest = [one for one in old.sessions if one.session_id not in noted]
+            found = {one.key for one in part.sessions}
+            part = structs.replace(part, sessions=(*part.sessions, *(one for one in rest if one.key not in found)))
+            self._places.follow_live(name, part)
+        with self._lock:
+            self._parts[name] = part
+        ended = time.monotonic()
+        if ids is None:
+            self._full_after[name] = ended + max(_FULL_REST_SECONDS, _REST * (ended - begun))
+        else:
+            self._quick_after[name] = ended + _REST * (ended - begun)
+
+    def _merge(self) -> dict[SessionKey, Session]:
+        return {session.key: session for part in self._parts.values() for session in part.sessions}
+
+    def _publish(self) -> None:
+        sessions = self._merge()
+        events: list[WatchEvent] = [*find_changes(self._sessions, sessions)]
+        self._sessions = sessions
+        troubles = self._all_troubles()
+        if troubles != self._troubles:
+            with self._lock:
+                self._troubles = troubles
+            events.append(Troubles(troubles))
+        if events:
+            self._on_events(events)
+        self._watch_deaths()
+
+    def _all_troubles(self) -> tuple[Degraded, ...]:
+        told = [one for part in self._parts.values() for one in part.degraded]
+        return tuple(dict.fromkeys([*told, *self._places.troubles()]))
+
+    def _watch_deaths(self) -> None:
+        """A pidfd for every agent that runs: its end is pushed, not polled."""
+        if not hasattr(os, "pidfd_open"):
+            return
+        running = {
+            one.pid: session.provider for session in self._sessions.values() for one in session.verdict.processes
+        }
+        for part in self._parts.values():
+            running |= {one.pid: one.provider for one in (*part.unattributed, *part.no_session_yet)}
+        for pid in [pid for pid in self._death if pid not in running]:
+            os.close(self._death.pop(pid)[0])
+        for pid, name in running.items():
+            if pid not in self._death:
+                try:
+                    self._death[pid] = (os.pidfd_open(pid), name)
+                except OSError:
+                    self.ask(name)  # it died meanwhile, or there are no descriptors left: then the poll will see

@@ -1,0 +1,319 @@
+"""What each route does: ask the service, answer with a message. Nothing about sessions is decided here."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.websockets import WebSocket
+
+from corral.engine.fresh_tab import start_fresh_tab
+from corral.engine.hook_settings import hook_providers, list_settings
+from corral.engine.periods import find_zone, parse_keys, parse_time
+from corral.engine.restore import NotOpened
+from corral.engine.usage_report import UsageQuery, UsageReport, report_usage
+from corral.engine.whereabouts import InPane
+from corral.errors import CorralError
+from corral.hooks.install import Outcome, install
+from corral.server import messages
+from corral.server.directories import list_directories
+from corral.server.event_stream import encode_json
+from corral.server.refusals import GoThere, Refusing
+from corral.server.service import Service
+from corral.server.terminal_socket import serve_terminal
+from corral.store.ledger import Ledger
+from corral.system import places
+from corral.system.tmux import go_command
+from corral.terminals.client import Client, NotReachable
+from corral.terminals.directory import terminals_dir
+from corral.version import __version__
+
+_T = TypeVar("_T")
+_MOST_BODY = 64 << 10
+
+
+def service_of(request: Request | WebSocket) -> Service:
+    return request.app.state.service
+
+
+async def read_body(request: Request, kind: type[_T]) -> _T:
+    """Raises Refusing (400) with what is wrong in it."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _MOST_BODY:
+            raise Refusing(400, "too_large", f"a request has at most {_MOST_BODY} bytes")
+    try:
+        return msgspec.json.decode(bytes(body) or b"{}", type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Refusing(400, "invalid", f"the request can't be understood: {error}") from error
+
+
+def answer(body: object, status: int = 200) -> Response:
+    return Response(encode_json(body), status, media_type="application/json")
+
+
+def done(status: int = 204) -> Response:
+    return Response(None, status)
+
+
+# --- sessions
+
+
+async def list_sessions(request: Request) -> Response:
+    service = service_of(request)
+    return await service.run(lambda: answer(service.list_sessions()))
+
+
+async def show_session(request: Request) -> Response:
+    service = service_of(request)
+    session = service.find(request.path_params["ref"])
+    return answer(messages.OneSession(session=service.describe(session)))
+
+
+async def dismiss_session(request: Request) -> Response:
+    service = service_of(request)
+    wanted = await read_body(request, messages.Dismiss)
+    session = service.find(request.path_params["ref"])
+    ref = request.path_params["ref"]
+    await service.run(_saving(lambda: service.layout.dismiss(ref, dismissed=wanted.dismissed)))
+    service.publish("session", {"change": "changed", "session": service.describe(session)})
+    return done()
+
+
+async def open_session(request: Request) -> Response:
+    service = service_of(request)
+    wanted = await read_body(request, messages.OpenSession)
+    session = service.find(request.path_params["ref"])
+    size = _size(wanted.columns, wanted.rows)
+    opened = await service.run(
+        _opening(lambda: service.tabs.open_session(session, anyway=wanted.anyway, trust=wanted.trust, size=size))
+    )
+    service.watcher.ask(session.provider)
+    return answer(messages.OpenedTab(tab=opened.tab, plan=opened.plan))
+
+
+async def end_session(request: Request) -> Response:
+    service = service_of(request)
+    await read_body(request, messages.Nothing)
+    session = service.find(request.path_params["ref"])
+    if not session.verdict.processes:
+        raise Refusing(409, "not_live", "no process serves it")
+    service.end(session)
+    return done(202)
+
+
+# --- tabs
+
+
+async def list_tabs(request: Request) -> Response:
+    return answer(messages.TabList(tabs=tuple(service_of(request).tabs.reports())))
+
+
+async def start_tab(request: Request) -> Response:
+    service = service_of(request)
+    wanted = await read_body(request, messages.NewTab)
+    size = _size(wanted.columns, wanted.rows)
+
+    def start() -> str:
+        tab = start_fresh_tab(
+            wanted.provider,
+            wanted.work_dir,
+            wanted.args,
+            size=size,
+            trust=wanted.trust,
+            live_only=wanted.live_only,
+        )
+        service.tabs.show(tab, size)
+        return tab
+
+    tab = await service.run(_opening(start))
+    service.watcher.ask(wanted.provider)
+    return answer(messages.StartedTab(tab=tab), 201)
+
+
+async def open_tab(request: Request) -> Response:
+    service = service_of(request)
+    wanted = await read_body(request, messages.OpenTab)
+    tab = _known_tab(request)
+    size = _size(wanted.columns, wanted.rows)
+    opened = await service.run(
+        _opening(lambda: service.tabs.open_tab(tab, size, anyway=wanted.anyway, trust=wanted.trust))
+    )
+    return answer(messages.OpenedTab(tab=opened.tab, plan=opened.plan))
+
+
+async def restore_tabs(request: Request) -> Response:
+    service = service_of(request)
+    await read_body(request, messages.Nothing)
+    return answer(messages.Queued(queued=await service.run(service.tabs.restore_all)), 202)
+
+
+async def move_tab(request: Request) -> Response:
+    service = service_of(request)
+    wanted = await read_body(request, messages.Move)
+    tab = _known_tab(request)
+
+    def move() -> None:
+        for report in service.tabs.reports():  # those that have no place yet get the one they are shown at
+            if report.tab not in service.layout.layout.order:
+                service.layout.place(report.tab)
+        service.layout.place(tab, wanted.order)
+        service.tabs.refresh()
+
+    await service.run(_saving(move))
+    return done()
+
+
+async def close_tab(request: Request) -> Response:
+    service = service_of(request)
+    tab = _known_tab(request)
+    await service.run(_saving(lambda: service.tabs.close(tab)))
+    return done()
+
+
+async def end_tab(request: Request) -> Response:
+    service = service_of(request)
+    await read_body(request, messages.Nothing)
+    tab = _known_tab(request)
+
+    def end() -> None:
+        try:
+            with Client(terminals_dir(), tab) as client:
+                client.end()
+                client.ask()  # it has heard when it answers
+        except (NotReachable, OSError) as error:
+            raise Refusing(409, "not_running", f"its terminal is not there: {error}") from error
+
+    await service.run(end)
+    return done(202)
+
+
+async def attach_terminal(websocket: WebSocket) -> None:
+    await serve_terminal(websocket, terminals_dir(), websocket.path_params["tab"])
+
+
+# --- the rest
+
+
+async def list_providers(request: Request) -> Response:
+    service = service_of(request)
+    await service.run(service.refresh_providers)
+    return answer(service.providers)
+
+
+async def install_hooks(request: Request) -> Response:
+    service = service_of(request)
+    await read_body(request, messages.Nothing)
+    name = request.path_params["provider"]
+    if name not in hook_providers():
+        raise Refusing(404, "no_such_provider", f"no provider called {name!r} takes hooks")
+
+    def run() -> str:
+        results = [install(setting) for setting in list_settings(name, existing=True)]
+        refused = [one.message for one in results if one.outcome is Outcome.REFUSED]
+        if refused:
+            raise Refusing(409, "hooks_refused", "; ".join(refused))
+        service.refresh_providers()
+        return "; ".join(one.message for one in results)
+
+    status = await service.run(run)
+    return answer(messages.HooksInstalled(status=status))
+
+
+async def show_directories(request: Request) -> Response:
+    service = service_of(request)
+    prefix = request.query_params.get("prefix", "")
+    recent = [session.work_dir for session in _newest_first(service) if session.work_dir]
+    return await service.run(lambda: answer(list_directories(prefix, recent)))
+
+
+async def show_usage(request: Request) -> Response:
+    asked = request.query_params
+
+    def run() -> UsageReport:
+        zone = find_zone(asked.get("tz"))
+        now = time.time()
+        query = UsageQuery(
+            by=parse_keys(asked.get("by", "day")),
+            since=parse_time(asked.get("since"), zone, now),
+            until=parse_time(asked.get("until"), zone, now),
+            zone=zone,
+        )
+        ledger = Ledger(places.state_dir())
+        try:
+            return report_usage(ledger, query)
+        finally:
+            ledger.close()
+
+    try:
+        return answer(await service_of(request).run(run))
+    except CorralError as error:
+        raise Refusing(400, "invalid", error.message, (error.hint,) if error.hint else ()) from error
+
+
+async def follow_events(request: Request) -> Response:
+    service = service_of(request)
+    told = request.headers.get("last-event-id") or request.query_params.get("after")
+    after = int(told) if told and told.isascii() and told.isdecimal() and len(told) < 19 else None
+    hello = {"version": __version__, "event": service.events.newest}
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return StreamingResponse(service.events.follow(after, hello), headers=headers, media_type="text/event-stream")
+
+
+async def check_health(request: Request) -> Response:
+    return answer(messages.Health())
+
+
+# --- small things
+
+
+def _opening(work: Callable[[], _T]) -> Callable[[], _T]:
+    """A refusal of the engine becomes one of the API, word for word."""
+
+    def run() -> _T:
+        try:
+            return work()
+        except NotOpened as error:
+            raise Refusing(409, error.reason, error.message, error.remedy, _go_there(error)) from error
+
+    return run
+
+
+def _go_there(error: NotOpened) -> GoThere | None:
+    if not isinstance(error.where, InPane):
+        return None
+    pane = error.where.pane
+    command = go_command(pane, {})  # for a terminal that is not in a tmux
+    return GoThere(kind="tmux", target=pane.name, command=tuple(command or ()))
+
+
+def _saving(work: Callable[[], _T]) -> Callable[[], _T]:
+    def run() -> _T:
+        try:
+            return work()
+        except OSError as error:
+            path = error.filename or places.state_dir()
+            raise Refusing(409, "not_saved", f"{path}: {error.strerror}", ("free some space there",)) from error
+
+    return run
+
+
+def _known_tab(request: Request) -> str:
+    tab = request.path_params["tab"]
+    if service_of(request).tabs.find(tab) is None:
+        raise Refusing(404, "no_such_tab", "there is no such tab (any more)")
+    return tab
+
+
+def _newest_first(service: Service):
+    sessions = service.watcher.look().sessions
+    return sorted(sessions, key=lambda one: one.updated_at or 0.0, reverse=True)
+
+
+def _size(columns: int, rows: int) -> tuple[int, int]:
+    return max(2, min(columns, 4096)), max(2, min(rows, 4096))

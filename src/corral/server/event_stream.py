@@ -1,0 +1,93 @@
+"""Events for any number of subscribers: one bounded ring for all; who falls out of it is told to fetch all anew."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import msgspec
+
+MOST_EVENTS = 2000
+MOST_BYTES = 4 << 20
+_COMMENT_SECONDS = 15.0
+_PER_START = 1_000_000_000
+_BATCH = 64
+
+
+class Event(NamedTuple):
+    """One that happened, ready to be sent."""
+
+    number: int
+    data: bytes
+
+
+class EventStream:
+    """Numbers grow over restarts: the number of this start, and a counter. For the event loop's thread alone."""
+
+    def __init__(self, start_number: int) -> None:
+        self.newest = start_number * _PER_START
+        self._first = self.newest
+        """The number before the oldest event that is still here."""
+        self._events: deque[Event] = deque()
+        self._bytes = 0
+        self._arrived = asyncio.Event()
+        self.subscribers = 0
+
+    def publish(self, name: str, body: object) -> None:
+        self.newest += 1
+        event = Event(self.newest, encode_event(self.newest, name, body))
+        self._events.append(event)
+        self._bytes += len(event.data)
+        while len(self._events) > MOST_EVENTS or self._bytes > MOST_BYTES:
+            old = self._events.popleft()
+            self._bytes -= len(old.data)
+            self._first = old.number
+        arrived, self._arrived = self._arrived, asyncio.Event()
+        arrived.set()
+
+    async def follow(self, after: int | None, hello: object) -> AsyncIterator[bytes]:
+        """The text of the stream: a greeting, then what comes after that number, or from now on."""
+        position = self.newest if after is None else after  # before the greeting: what happens meanwhile counts
+        yield encode_event(position, "hello", hello)
+        if not self._first <= position <= self.newest:
+            position = self.newest
+            yield encode_event(position, "resync", {"reason": "events since then are no longer kept"})
+        while True:
+            if position < self._first:  # it reads more slowly than things happen
+                position = self.newest
+                yield encode_event(position, "resync", {"reason": "more happened than could be sent"})
+                continue
+            # Few at a time: a slow reader must fall out of the ring, not keep a copy of it alive.
+            batch = self._after(position)
+            if batch:
+                position = batch[-1].number
+                yield b"".join(event.data for event in batch)
+                continue
+            arrived = self._arrived
+            try:
+                await asyncio.wait_for(arrived.wait(), _COMMENT_SECONDS)
+            except TimeoutError:
+                yield b": still here\n\n"
+
+    def _after(self, position: int) -> list[Event]:
+        missing = self.newest - position
+        if missing <= 0:
+            return []
+        begin = max(0, len(self._events) - missing)
+        return [self._events[at] for at in range(begin, min(len(self._events), begin + _BATCH))]
+
+
+def encode_event(number: int, name: str, body: object) -> bytes:
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), encode_json(body))
+
+
+def encode_json(body: object) -> bytes:
+    """Bytes of a path that are no UTF-8 appear as \\udcXX, as Python names them."""
+    try:
+        return msgspec.json.encode(body)
+    except UnicodeEncodeError:
+        import json
+
+        return json.dumps(msgspec.to_builtins(body)).encode()

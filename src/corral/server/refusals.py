@@ -1,0 +1,57 @@
+"""How the server says no: one JSON shape for every error, with the same words as the command line and the log."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct
+from starlette.responses import Response
+
+from corral.model.restore import Refused
+
+
+class GoThere(Struct, frozen=True, kw_only=True):
+    """A place outside corral where the session is open."""
+
+    kind: str
+    target: str
+    command: tuple[str, ...]
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    """Why not: a machine's word, one plain sentence, what one can do."""
+
+    reason: str
+    message: str
+    remedy: tuple[str, ...] = ()
+    go_there: GoThere | None = None
+
+
+class ErrorDocument(Struct, frozen=True, kw_only=True):
+    """Every answer with a status of 400 and above."""
+
+    error: ErrorBody
+
+
+class Refusing(Exception):
+    """Raised by a handler: becomes the response."""
+
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        remedy: tuple[str, ...] = (),
+        go_there: GoThere | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.body = ErrorBody(reason=reason, message=message, remedy=remedy, go_there=go_there)
+
+    def response(self, headers: dict[str, str] | None = None) -> Response:
+        data = msgspec.json.encode(ErrorDocument(error=self.body))
+        return Response(data, self.status, headers, "application/json")
+
+
+def refuse(refused: Refused, go_there: GoThere | None = None) -> Refusing:
+    """A refusal of the engine, word for word."""
+    return Refusing(409, refused.reason, refused.message, refused.remedy, go_there)

@@ -1,0 +1,150 @@
+"""What a server keeps below `<state>/server` between its runs: port, secrets, codes, the lock of the one that runs."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import secrets
+import time
+from contextlib import suppress
+
+import msgspec
+from msgspec import Struct
+
+from corral.errors import CorralError
+from corral.sidecar.atomic import Directory, replace
+from corral.sidecar.files import Unreadable, read_regular
+from corral.sidecar.processes import own_identity
+
+CODE_SECONDS = 600.0
+"""How long a one-time code can be used."""
+_LIMIT = 1 << 12
+_MOST_CODES = 64
+
+
+class Running(Struct, frozen=True, kw_only=True):
+    """Where the server of this state directory listens."""
+
+    pid: int
+    host: str
+    port: int
+
+    @property
+    def origin(self) -> str:
+        return f"http://{bracketed(self.host)}:{self.port}"
+
+
+def bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
+
+
+class ServerFiles:
+    """All of them are 0600 in a directory of mode 0700. Raises CorralError where they can't be used."""
+
+    def __init__(self, state_dir: str) -> None:
+        self.directory = os.path.join(state_dir, "server")
+        self._codes = os.path.join(self.directory, "codes")
+        self._lock: int | None = None
+        try:
+            for path in (state_dir, self.directory, self._codes):
+                os.makedirs(path, mode=0o700, exist_ok=True)
+            for path in (self.directory, self._codes):
+                status = os.lstat(path)
+                if status.st_uid != os.getuid() or not os.path.isdir(path) or os.path.islink(path):
+                    raise CorralError(f"{path} does not belong to you")
+                if status.st_mode & 0o077:
+                    os.chmod(path, 0o700)
+        except OSError as error:
+            raise CorralError(f"{error.filename or self.directory}: {error.strerror}") from error
+
+    def lock(self) -> bool:
+        """Be the one server of this state directory, until this process ends. False: another is."""
+        fd = os.open(os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(fd)
+            return False
+        self._lock = fd
+        return True
+
+    def find_running(self) -> Running | None:
+        """The server that holds the lock, if one does and has said where it listens."""
+        if self._lock is None and self.lock():
+            os.close(self._lock or 0)
+            self._lock = None
+            return None
+        data = self._read("running.json")
+        try:
+            return msgspec.json.decode(data, type=Running) if data else None
+        except msgspec.DecodeError:
+            return None
+
+    def tell_running(self, running: Running) -> None:
+        self._write("running.json", msgspec.json.encode(running))
+
+    def read_port(self) -> int | None:
+        """The port of the last run."""
+        data = self._read("port") or b""
+        return int(data) if data.isdigit() and 0 < int(data) < 65536 else None
+
+    def keep_port(self, port: int) -> None:
+        self._write("port", str(port).encode())
+
+    def next_start(self) -> int:
+        """How often a server was started here; event numbers grow with it."""
+        data = self._read("starts") or b"0"
+        number = (int(data) if data.isdigit() and len(data) < 10 else int(time.time())) + 1
+        self._write("starts", str(number).encode())
+        return number
+
+    def read_secret(self, name: str) -> bytes:
+        """Made when it is first asked for, the same over restarts. To delete the file is to make a new one."""
+        data = self._read(name)
+        if data is None or len(data) != 64:
+            data = secrets.token_hex(32).encode()
+            self._write(name, data)
+        return data
+
+    def make_code(self) -> str:
+        """A code that logs one browser in, once. Only its hash is on disk."""
+        code = secrets.token_urlsafe(24)
+        self._sweep_codes()
+        self._write(os.path.join("codes", _hash(code)), b"")
+        return code
+
+    def take_code(self, code: str) -> bool:
+        """Whether it was valid; it no longer is. Taking is removing, so that only one can."""
+        path = os.path.join(self._codes, _hash(code))
+        try:
+            age = time.time() - os.lstat(path).st_mtime
+            os.unlink(path)
+        except OSError:
+            return False
+        return -60.0 < age < CODE_SECONDS
+
+    def _sweep_codes(self) -> None:
+        paths = [os.path.join(self._codes, name) for name in os.listdir(self._codes)]
+        with suppress(OSError):
+            paths.sort(key=os.path.getmtime)
+            now = time.time()
+            for number, path in enumerate(paths):
+                if number < len(paths) - _MOST_CODES or now - os.path.getmtime(path) > CODE_SECONDS:
+                    os.unlink(path)
+
+    def _read(self, name: str) -> bytes | None:
+        content = read_regular(os.path.join(self.directory, name), _LIMIT)
+        return None if isinstance(content, Unreadable) else content.data
+
+    def _write(self, name: str, data: bytes) -> None:
+        folder, _, base = name.rpartition("/")
+        try:
+            with Directory(os.path.join(self.directory, folder)) as directory:
+                replace(directory, base, data, own_identity())
+        except OSError as error:
+            raise CorralError(f"{os.path.join(self.directory, name)}: {error.strerror}") from error
+
+
+def _hash(code: str) -> str:
+    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,208 @@
+"""What the server knows and does: the watched sessions, the tabs, the events of both; blocking work runs in threads."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import msgspec
+
+from corral.engine.killing import kill_session
+from corral.engine.providers_report import ProviderFacts, list_provider_facts
+from corral.engine.reference import session_ref
+from corral.engine.report import report_session
+from corral.engine.tab_keeper import Progress, TabEvent, TabKeeper
+from corral.engine.watch import Touched, Troubles, Watcher, WatchEvent
+from corral.errors import CorralError
+from corral.model.session import Session, Survey
+from corral.server.event_stream import EventStream
+from corral.server.messages import ListedSession, ProviderReport, SessionList
+from corral.server.refusals import Refusing
+from corral.server.spending import Spending
+from corral.store.layout import LayoutFile
+from corral.system import places
+from corral.system.event_log import EventLog
+from corral.terminals.directory import terminals_dir
+from corral.verdicts.changes import Change, SessionChange, Switched
+from corral.version import __version__
+
+_T = TypeVar("_T")
+_THREADS = 8
+_TAB_PAUSE_SECONDS = 0.15
+_MOST_CHANGES = 200
+"""More at once are told in one word: to fetch the list costs less than so many events."""
+
+
+class Service:
+    """One per server. Its coroutines belong to the event loop; the watcher and the tabs have threads of their own."""
+
+    def __init__(self, start_number: int) -> None:
+        state = places.state_dir()
+        self.events = EventStream(start_number)
+        self.log = EventLog(os.path.join(state, "server", "log.jsonl"))
+        self.layout = LayoutFile(state)
+        bindings = os.path.join(state, "bindings")
+        self.watcher = Watcher(self._on_watch, also=(terminals_dir(), bindings))
+        self.tabs = TabKeeper(self.watcher.look, self.layout, self.log, self._on_tabs, self._on_progress)
+        self.spending = Spending(self._on_spending)
+        self._pool = ThreadPoolExecutor(_THREADS, "request")
+        self._loop = asyncio.get_running_loop()
+        self._stale_tabs = threading.Event()
+        self._stopped = False
+        self._refs: dict[str, Session] = {}
+        self._providers: tuple[ProviderReport, ...] = ()
+
+    async def start(self) -> None:
+        """Ready when the first survey is taken and the tabs are known."""
+        await self.run(self.watcher.start)
+        self._note_sessions(self.watcher.look())
+        await self.run(self.tabs.refresh)
+        await self.run(self.refresh_providers)
+        threading.Thread(target=self._follow_tabs, name="tabs", daemon=True).start()
+        self.spending.start()
+
+    def stop(self) -> None:
+        """The holders go on."""
+        self._stopped = True
+        self._stale_tabs.set()
+        self.watcher.stop()
+        self.tabs.stop()
+        self.spending.stop()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    async def run(self, work: Callable[[], _T]) -> _T:
+        """Blocking work, off the event loop."""
+        return await self._loop.run_in_executor(self._pool, work)
+
+    # --- what is asked
+
+    def list_sessions(self) -> SessionList:
+        event = self.events.newest  # before the look: what happens meanwhile is sent again, never lost
+        survey = self.watcher.look()
+        return SessionList(
+            host=survey.hostname,
+            generated_at=survey.taken_at,
+            sessions=tuple(self.describe(one) for one in survey.sessions),
+            unattributed=survey.unattributed,
+            no_session_yet=survey.no_session_yet,
+            counts={str(state): count for state, count in sorted(survey.counts.items())},
+            degraded=survey.degraded,
+            event=event,
+            providers=self._providers,
+            usage_today=self.spending.today,
+            user_home=os.path.expanduser("~"),
+            version=__version__,
+        )
+
+    def find(self, ref: str) -> Session:
+        """Raises Refusing (404)."""
+        session = self._refs.get(ref)
+        if session is None:
+            raise Refusing(404, "no_such_session", "there is no such session (any more)")
+        return session
+
+    def describe(self, session: Session) -> ListedSession:
+        ref = session_ref(session.key)
+        return ListedSession(
+            **msgspec.structs.asdict(report_session(session)),
+            ref=ref,
+            tab=self.tabs.tab_of(ref),
+            dismissed=ref in self.layout.layout.dismissed,
+            usage=self.spending.of(session.key),
+        )
+
+    @property
+    def providers(self) -> tuple[ProviderReport, ...]:
+        return self._providers
+
+    def refresh_providers(self) -> None:
+        self._providers = tuple(_report_provider(one) for one in list_provider_facts())
+
+    def end(self, session: Session) -> None:
+        """Graduated, in the background; what became of it is an event, and a line in the log."""
+
+        def run() -> None:
+            try:
+                ended = [one.by for one in kill_session(session, lambda text: None)]
+                self.log.write("session_ended", session_id=session.session_id, by=",".join(filter(None, ended)))
+            except CorralError as error:
+                self.log.write("session_not_ended", session_id=session.session_id, message=error.message)
+
+        threading.Thread(target=run, name="end", daemon=True).start()
+
+    # --- what happens
+
+    def publish(self, name: str, body: object) -> None:
+        """From any thread."""
+        self._loop.call_soon_threadsafe(self.events.publish, name, body)
+
+    def _on_watch(self, events: Sequence[WatchEvent]) -> None:
+        changed = [event for event in events if isinstance(event, SessionChange)]
+        for event in changed:
+            ref = session_ref(event.session.key)
+            if event.change is Change.GONE:
+                self._refs.pop(ref, None)
+            else:
+                self._refs[ref] = event.session
+        many = len(changed) > _MOST_CHANGES
+        if many:
+            self.publish("resync", {"reason": f"{len(changed)} sessions changed at once"})
+        for event in events:
+            match event:
+                case SessionChange():
+                    if not many:
+                        self.publish("session", {"change": event.change, "session": self.describe(event.session)})
+                case Switched():
+                    previous, current = session_ref(event.previous), session_ref(event.current)
+                    self.publish("switched", {"pid": event.pid, "from": previous, "to": current})
+                case Troubles():
+                    self.publish("degraded", {"degraded": event.degraded})
+                case Touched():
+                    self._stale_tabs.set()
+        if changed:
+            self._stale_tabs.set()
+            self.spending.ask()
+
+    def _on_tabs(self, events: Sequence[TabEvent]) -> None:
+        for change, report in events:
+            self.publish("tab", {"change": change, "tab": report})
+
+    def _on_progress(self, progress: Progress) -> None:
+        self.publish("restore", progress)
+
+    def _on_spending(self, changed: set[str]) -> None:
+        sessions = {ref: self.spending.of(one.key) for ref, one in self._refs.copy().items() if str(one.key) in changed}
+        self.publish("usage", {"usage_today": self.spending.today, "sessions": sessions})
+
+    def _follow_tabs(self) -> None:
+        """Tabs are looked at anew when something that concerns them has changed, a few times a second at most."""
+        while not self._stopped:
+            self._stale_tabs.wait()
+            self._stale_tabs.clear()
+            if self._stopped:
+                return
+            self.tabs.refresh()
+            threading.Event().wait(_TAB_PAUSE_SECONDS)
+
+    def _note_sessions(self, survey: Survey) -> None:
+        self._refs = {session_ref(session.key): session for session in survey.sessions}
+
+
+def _report_provider(facts: ProviderFacts) -> ProviderReport:
+    capabilities = facts.provider.capabilities
+    version = facts.program.version if facts.program else None
+    return ProviderReport(
+        name=facts.provider.name,
+        title=capabilities.title,
+        installed=facts.program is not None and facts.program.problem is None,
+        version=version,
+        restore=capabilities.restore,
+        needs_hooks=capabilities.needs_hooks,
+        hooks=facts.hooks,
+        picks_id=capabilities.picks_id,
+        proven=version is not None and version in capabilities.proven_versions,
+    )

@@ -1,0 +1,127 @@
+"""What was spent, for the page: the ledger brought up to date now and then, and sums per session and day."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+
+from corral.engine.account import update_ledger
+from corral.engine.usage_report import UsageQuery, UsageRow, report_usage
+from corral.model.key import SessionKey
+from corral.model.usage import TokenUsage
+from corral.server.messages import SpentBySession, SpentOnDay, SpentToday
+from corral.store.ledger import Ledger
+from corral.system import places
+
+_DAYS = 14
+_PAUSE_SECONDS = 20.0
+_FIRST_PAUSE_SECONDS = 1.0
+
+
+class Spending:
+    """Reads logs only when something changed, and rests in between: money is not urgent.
+
+    `on_change` gets the names of the sessions whose sums are not what they were.
+    """
+
+    def __init__(self, on_change: Callable[[set[str]], None]) -> None:
+        self._on_change = on_change
+        self._asked = threading.Event()
+        self._stopped = threading.Event()
+        self._by_session: dict[str, SpentBySession] = {}
+        self.today: SpentToday | None = None
+        self.problem: str | None = None
+
+    def start(self) -> None:
+        self._asked.set()
+        threading.Thread(target=self._follow, name="spending", daemon=True).start()
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._asked.set()
+
+    def of(self, key: SessionKey) -> SpentBySession | None:
+        return self._by_session.get(str(key))
+
+    def _follow(self) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        while not self._stopped.wait(pause):
+            pause = _PAUSE_SECONDS
+            self._asked.wait()
+            self._asked.clear()
+            if self._stopped.is_set():
+                return
+            before = self.today, self._by_session
+            try:
+                self._read()
+            except (OSError, sqlite3.Error) as error:
+                self.problem = str(error)  # the page shows no money then; `corral usage` says why
+            if (self.today, self._by_session) != before:
+                self._on_change({name for name, spent in self._by_session.items() if before[1].get(name) != spent})
+
+    def _read(self) -> None:
+        zone = datetime.now(UTC).astimezone().tzinfo or UTC
+        now = datetime.fromtimestamp(time.time(), zone)
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        ledger = Ledger(places.state_dir())
+        try:
+            update_ledger(ledger)
+            by = ("session",)  # as provider:id
+            whole = report_usage(ledger, UsageQuery(by=by, zone=zone)).rows
+            today = report_usage(ledger, UsageQuery(by=by, zone=zone, since=midnight.timestamp())).rows
+            since = (midnight - timedelta(days=_DAYS - 1)).timestamp()
+            days = report_usage(ledger, UsageQuery(by=("day",), zone=zone, since=since)).rows
+        finally:
+            ledger.close()
+        todays = {row.key["session"]: row for row in today}
+        self._by_session = {
+            name: _by_session(row, todays.get(name)) for row in whole if (name := row.key["session"]) is not None
+        }
+        self.today = _today(midnight, {row.key["day"] or "": row for row in days})
+
+
+def _today(midnight: datetime, rows: dict[str, UsageRow]) -> SpentToday | None:
+    if not rows:
+        return None
+    names = [(midnight - timedelta(days=back)).strftime("%Y-%m-%d") for back in range(_DAYS - 1, -1, -1)]
+    days = tuple(
+        SpentOnDay(day=name, cost=_money(rows.get(name)), tokens=_count(rows[name].tokens) if name in rows else 0)
+        for name in names
+    )
+    currency = next(iter(rows.values())).cost.currency
+    return SpentToday(cost=days[-1].cost, currency=currency, tokens=days[-1].tokens, days=days)
+
+
+def _by_session(row: UsageRow, today: UsageRow | None) -> SpentBySession:
+    return SpentBySession(
+        tokens=_count(row.tokens),
+        cost=_money(row),
+        currency=row.cost.currency,
+        today_tokens=_count(today.tokens) if today else 0,
+        today_cost=_money(today),
+        assumed=bool(row.cost.assumed_events),
+    )
+
+
+def _count(tokens: TokenUsage) -> int:
+    kinds = (
+        tokens.input,
+        tokens.cache_read,
+        tokens.cache_write,
+        tokens.cache_write_1h,
+        tokens.output,
+        tokens.reasoning,
+    )
+    return sum(kinds)
+
+
+def _money(row: UsageRow | None) -> str | None:
+    amount: Decimal | None = row.cost.amount if row else None
+    return None if amount is None else f"{amount:.4f}".rstrip("0").rstrip(".") if amount else "0"

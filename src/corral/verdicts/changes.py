@@ -1,0 +1,102 @@
+"""What happened between two looks at the sessions: a pure comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from msgspec import Struct
+
+from corral.model.key import SessionKey
+from corral.model.process import ProcessIdentity
+from corral.model.session import Session
+from corral.model.verdict import State
+
+_SERVED = (State.LIVE, State.PENDING)
+
+
+class Change(StrEnum):
+    """Of one session."""
+
+    APPEARED = "appeared"
+    CHANGED = "changed"
+    ENDED = "ended"
+    """It was served, and no longer is."""
+    GONE = "gone"
+    """Nothing of it is on disk any more, and nobody serves it."""
+
+
+class SessionChange(Struct, frozen=True, kw_only=True):
+    """One session as it is now; as it was last, if it is gone."""
+
+    change: Change
+    session: Session
+
+
+class Switched(Struct, frozen=True, kw_only=True):
+    """One process went over to another session (`/new`, `/clear`, `/resume` …)."""
+
+    pid: int
+    previous: SessionKey
+    current: SessionKey
+
+
+def find_changes(
+    before: Mapping[SessionKey, Session], after: Mapping[SessionKey, Session]
+) -> list[SessionChange | Switched]:
+    """Switches first: who follows a process wants to know where it is before the rest."""
+    changes: list[SessionChange | Switched] = []
+    for key, session in after.items():
+        old = before.get(key)
+        if old is None:
+            changes.append(SessionChange(change=Change.APPEARED, session=session))
+        elif old is not session and _face(old) != _face(session):
+            ended = old.state in _SERVED and session.state not in _SERVED
+            changes.append(SessionChange(change=Change.ENDED if ended else Change.CHANGED, session=session))
+    for key, session in before.items():
+        if key not in after:
+            changes.append(SessionChange(change=Change.GONE, session=session))
+    return [*_find_switches(before, after), *changes]
+
+
+def _find_switches(
+    before: Mapping[SessionKey, Session], after: Mapping[SessionKey, Session]
+) -> list[SessionChange | Switched]:
+    """A process that left exactly one session and took exactly one; the same PID is the same process identity."""
+    then, now = _served(before), _served(after)
+    found: list[SessionChange | Switched] = []
+    for process, keys in now.items():
+        left, taken = then.get(process, frozenset()) - keys, keys - then.get(process, frozenset())
+        if len(left) == 1 and len(taken) == 1:
+            (previous,), (current,) = left, taken
+            found.append(Switched(pid=process.pid, previous=previous, current=current))
+    return found
+
+
+def _served(sessions: Mapping[SessionKey, Session]) -> dict[ProcessIdentity, frozenset[SessionKey]]:
+    served: dict[ProcessIdentity, frozenset[SessionKey]] = {}
+    for key, session in sessions.items():
+        for process in session.verdict.processes:
+            served[process] = served.get(process, frozenset()) | {key}
+    return served
+
+
+def _face(session: Session) -> tuple[object, ...]:
+    """All that a person could notice. Reasons say ages and differ at every look, so rules stand for them."""
+    verdict = session.verdict
+    return (
+        verdict.state,
+        verdict.activity,
+        verdict.processes,
+        verdict.maybe_pids,
+        verdict.conflict,
+        [(judged.claim, judged.liveness, judged.rule) for judged in verdict.evidence],
+        verdict.bad_evidence,
+        session.record,
+        session.restore,
+        session.pid_started_at,
+        session.work_dir,
+        session.version,
+        session.model,
+        session.warnings,
+    )

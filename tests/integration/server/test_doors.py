@@ -1,0 +1,287 @@
+"""Who gets in: every route and every scope, enumerated from the table, refused before any state without the right words."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
+
+from corral.server.app import ENDPOINTS
+from corral.server.guard import OPEN_FOLDER, OPEN_PATHS
+from tests.integration.server.serving import Answer, Serving
+
+OPEN = {("GET", path) for path in OPEN_PATHS} | {("POST", "/api/login")}
+ROUTES = [(one.method, one.path.replace("{name:path}", "x.js").replace("{", "").replace("}", "")) for one in ENDPOINTS]
+CLOSED = [route for route in ROUTES if route not in OPEN and not route[1].startswith(OPEN_FOLDER)]
+
+
+@pytest.fixture(scope="module")
+def serving(tmp_path_factory):
+    from tests.integration.terminals.world import World
+
+    world = World(tmp_path_factory.mktemp("doors"))
+    found = Serving(world)
+    yield found
+    found.kill()
+    world.end()
+
+
+def call(serving: Serving, method: str, path: str, headers: dict[str, str | None]) -> int:
+    """The status; of a WebSocket, that of its refusal, or 101."""
+    if method != "WS":
+        return serving.raw(method, path, {}, headers=headers).status
+    words = {"Host": serving.host, "Origin": serving.origin, **headers}
+    return upgrade(serving, path, words)
+
+
+def upgrade(serving: Serving, path: str, headers: dict[str, str | None]) -> int:
+    """An upgrade with exactly these headers."""
+    more = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    more["Sec-WebSocket-Key"] = "dGhlIHNhbXBsZSBub25jZQ=="
+    return serving.raw("GET", path, None, headers={**more, **headers}).status
+
+
+@pytest.mark.parametrize(
+    "credential",
+    [
+        {},
+        {"Cookie": "corral_{port}=1.2.3"},
+        {"Cookie": "corral_{port}="},
+        {"Authorization": "Bearer "},
+        {"Authorization": "Bearer {token}0"},
+        {"Authorization": "Basic {token}"},
+    ],
+    ids=str,
+)
+def test_nobody_gets_in_without_the_right_credential(serving, credential):
+    """On every route at once: wrong ones are answered slowly."""
+    headers = {name: value.format(port=serving.port, token=serving.token) for name, value in credential.items()}
+    with ThreadPoolExecutor(len(CLOSED)) as pool:
+        found = list(pool.map(lambda route: (route, call(serving, *route, headers)), CLOSED))
+    assert found == [(route, 401) for route in CLOSED]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize(
+    "host",
+    [
+        "evil.example",
+        "0.0.0.0:{port}",
+        "127.0.0.1",
+        "127.0.0.1.evil.example:{port}",
+        "127.0.0.2:{port}",
+        "localhost:1",
+        "LOCALHOST:{port}",
+        "",
+    ],
+)
+def test_another_host_is_refused_before_anything(serving, method, path, host):
+    headers: dict[str, str | None] = {
+        "Authorization": f"Bearer {serving.token}",
+        "Host": host.format(port=serving.port),
+        "Origin": f"http://{host.format(port=serving.port)}",
+    }
+    assert call(serving, method, path, headers) in (400, 421)
+
+
+@pytest.mark.parametrize(("method", "path"), [route for route in ROUTES if route[0] not in ("GET",)])
+@pytest.mark.parametrize(
+    "origin",
+    [
+        None,
+        "null",
+        "http://evil.example",
+        "http://127.0.0.1:1",
+        "https://127.0.0.1:{port}",
+        "http://127.0.0.1",
+        "http://localhost:{port}",
+        "HTTP://127.0.0.1:{port}",
+        "http://127.0.0.1:{port}.evil.example",
+        "",
+    ],
+)
+def test_a_foreign_or_missing_origin_changes_nothing(serving, method, path, origin):
+    found = origin.format(port=serving.port) if origin is not None else None
+    headers: dict[str, str | None] = {"Authorization": f"Bearer {serving.token}", "Origin": found}
+    assert call(serving, method, path, headers) == 403
+
+
+@pytest.mark.parametrize("path", [path for method, path in CLOSED if method == "GET" and path != "/api/events"])
+def test_a_foreign_page_can_read_nothing_even_with_the_cookie(serving, path):
+    cookie = serving.log_in()
+    assert serving.raw("GET", path, headers={"Cookie": cookie, "Origin": "http://evil.example"}).status == 403
+    assert serving.raw("GET", path, headers={"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}).status == 403
+    assert serving.raw("GET", path, headers={"Cookie": cookie, "Sec-Fetch-Site": "same-site"}).status == 403
+
+
+@pytest.mark.parametrize("path", [path for method, path in ROUTES if method in ("POST", "DELETE")])
+def test_what_a_form_can_send_changes_nothing(serving, path):
+    method = next(method for method, one in ROUTES if one == path and method != "GET")
+    with_token = {"Authorization": f"Bearer {serving.token}"}
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None):
+        assert serving.raw(method, path, {}, headers={**with_token, "Content-Type": kind}).status == 403
+    assert serving.raw(method, path, {}, headers={**with_token, "X-Corral": None}).status == 403
+    assert serving.raw(method, path, {}, headers={**with_token, "Sec-Fetch-Site": "cross-site"}).status == 403
+
+
+def test_a_link_logs_one_browser_in_once(serving):
+    code = serving.new_code()
+    cookie = serving.log_in(code)
+    assert serving.raw("GET", "/api/health", headers={"Cookie": cookie}).body == {"ok": True}
+    again = serving.raw("POST", "/api/login", {"code": code}, headers={})
+    assert (again.status, again.reason) == (401, "wrong_code")
+    assert serving.raw("POST", "/api/login", {"code": "../secret"}, headers={}).status == 401
+    assert serving.raw("POST", "/api/login", {"code": 5}, headers={}).status == 400
+
+
+def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(serving):
+    answer = serving.raw("POST", "/api/login", {"code": serving.new_code()}, headers={})
+    words = {word.strip().lower() for word in answer.headers["set-cookie"].split(";")[1:]}
+    assert {"httponly", "samesite=strict", "path=/"} <= words
+    assert answer.headers["set-cookie"].startswith(f"corral_{serving.port}=")
+
+
+def test_a_cookie_is_good_for_a_restarted_server_and_for_no_other(serving, tmp_path):
+    from tests.integration.terminals.world import World
+
+    cookie = serving.log_in()
+    serving.kill()
+    serving.start()
+    assert serving.raw("GET", "/api/health", headers={"Cookie": cookie}).status == 200
+    world = World(tmp_path)
+    other = Serving(world, "--port", str(serving.port + 40))
+    try:
+        value = cookie.partition("=")[2]
+        stolen = {"Cookie": f"corral_{other.port}={value}"}
+        assert other.raw("GET", "/api/health", headers=stolen).status == 401
+    finally:
+        other.kill()
+        world.end()
+
+
+def test_every_answer_forbids_frames_inline_scripts_and_sniffing(serving):
+    with_token: dict[str, str | None] = {"Authorization": f"Bearer {serving.token}"}
+    answers: list[Answer] = [
+        serving.raw("GET", "/", headers={}),
+        serving.raw("GET", "/api/sessions", headers=with_token),
+        serving.raw("GET", "/api/nothing", headers=with_token),
+        serving.raw("GET", "/", headers={"Host": "evil.example"}),
+    ]
+    for answer in answers:
+        policy = answer.headers["content-security-policy"]
+        assert "frame-ancestors 'none'" in policy and "unsafe" not in policy and "trusted-types" in policy
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["referrer-policy"] == "no-referrer"
+        assert answer.headers["x-frame-options"] == "DENY"
+        assert "access-control-allow-origin" not in answer.headers
+
+
+def test_a_socket_from_another_origin_sees_no_byte(serving):
+    cookie = serving.log_in()
+    for origin in ("http://evil.example", "null", None):
+        with pytest.raises(InvalidStatus) as refused:
+            connect(
+                f"ws://{serving.host}/api/tabs/{'0' * 16}/terminal",
+                origin=origin,  # type: ignore[arg-type]
+                additional_headers={"Cookie": cookie},
+                legacy=True,
+            )
+        assert refused.value.response.status_code == 403
+
+
+def test_another_user_of_this_machine_gets_nothing(serving):
+    code = (
+        "import http.client, sys\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "def ask(line):\n"
+        "    method, path = line.split()\n"
+        f"    c = http.client.HTTPConnection('127.0.0.1', {serving.port}, timeout=20)\n"
+        f"    h = {{'Content-Type': 'application/json', 'X-Corral': '1', 'Origin': '{serving.origin}'}}\n"
+        "    c.request('GET' if method == 'WS' else method, path, headers=h)\n"
+        "    return c.getresponse().status\n"
+        "with ThreadPoolExecutor(32) as pool: print(*pool.map(ask, sys.stdin))\n"
+        f"try: open({str(serving.files / 'token')!r}); print('read')\n"
+        "except PermissionError: print('denied')\n"
+    )
+    done = subprocess.run(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", code],
+        input="".join(f"{method} {path}\n" for method, path in CLOSED if method != "WS"),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    *statuses, access = done.stdout.split()
+    assert set(statuses) == {"401"} and len(statuses) == len(CLOSED) - 1
+    assert access == "denied"
+
+
+def test_no_secret_is_in_arguments_environments_or_logs(serving):
+    tab = serving.start_tab()
+    pid = serving.tabs()[tab]["pid"]
+    cookie = serving.log_in().partition("=")[2]
+    secrets = [serving.token, (serving.files / "secret").read_text(), cookie, serving.code()]
+    assert serving.process is not None
+    texts = [
+        Path(f"/proc/{one}/{what}").read_bytes()
+        for one in (serving.process.pid, pid)
+        for what in ("cmdline", "environ")
+    ]
+    texts += [serving.errors().encode(), (serving.files / "log.jsonl").read_bytes()]
+    for secret in secrets:
+        assert len(secret) >= 32
+        assert not any(secret.encode() in text for text in texts)
+    for path in serving.files.rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "localhost"])
+def test_a_bind_that_others_could_reach_is_refused(serving, host):
+    done = serving.world.corral("serve", "--host", host, CORRAL_STATE_DIR=str(serving.world.root / "other"))
+    assert done.returncode == 2 and "corral:" in done.stderr and done.stdout == ""
+
+
+def test_a_second_server_says_where_the_first_is(serving):
+    done = serving.world.corral("serve")
+    assert done.returncode == 1
+    assert serving.origin in done.stderr
+
+
+def test_no_server_no_link(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "corral", "url"],
+        env={"HOME": str(tmp_path), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+
+
+def test_guessing_gets_slow_and_the_right_one_does_not(serving):
+    import time
+
+    for _ in range(12):
+        serving.raw("GET", "/api/health", headers={"Authorization": "Bearer guess"})
+    begun = time.monotonic()
+    assert serving.raw("GET", "/api/health", headers={"Authorization": "Bearer guess"}).status == 401
+    assert time.monotonic() - begun >= 0.9
+    assert serving.ask("GET", "/api/health").status == 200
+
+
+def test_large_and_malformed_requests_are_refused_in_words(serving):
+    assert serving.ask("POST", "/api/tabs", {"provider": "x" * 100_000, "work_dir": "/"}).reason == "too_large"
+    assert serving.ask("POST", "/api/tabs", {"provider": 5}).reason == "invalid"
+    assert serving.ask("POST", "/api/tabs", [1]).reason == "invalid"
+    assert serving.ask("GET", "/api/sessions/0000").reason == "no_such_session"
+    assert serving.ask("POST", "/api/tabs/../open", {}).status in (404, 405)
+    assert serving.ask("GET", "/assets/../../etc/passwd").status == 404
+    assert serving.ask("GET", "/assets/%2e%2e/%2e%2e/version.py").status == 404
+    assert json.dumps(serving.ask("GET", "/api/directories?prefix=/et").body["directories"]) == '["/etc"]'

@@ -1,0 +1,191 @@
+"""Many at once, full disks, no descriptors, servers that die over and over: bounded, explained, and nothing lost."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import socket
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from corral.server.guard import MOST_SOCKETS
+from corral.terminals.directory import Standing, list_terminals
+from tests.integration.server.serving import Serving
+from tests.integration.server.test_tabs import say
+from tests.integration.terminals.held import wait_until
+
+LOGINS, CLIENTS = 10, 500
+
+
+def memory_kb(pid: int) -> int:
+    text = Path(f"/proc/{pid}/status").read_text()
+    return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("VmRSS"))
+
+
+def test_five_hundred_clients_come_back_after_a_restart(serving):
+    """Each with the bytes it has seen, in a few browsers' worth of logins; all go on where they were."""
+    tabs = [serving.start_tab() for _ in range(10)]
+    for number, tab in enumerate(tabs):
+        viewer = serving.terminal(tab)
+        say(viewer, f"tab{number}", f": tab{number}".encode())
+        viewer.close()
+    cookies = [serving.log_in() for _ in range(LOGINS)]
+    serving.kill()
+    serving.start()
+
+    def come_back(number: int) -> bytes:
+        tab = tabs[number % len(tabs)]
+        viewer = serving.terminal(tab, offset=0, cookie=cookies[number // (CLIENTS // LOGINS)])
+        try:
+            return viewer.read_until(f": tab{number % len(tabs)}".encode(), seconds=60)
+        finally:
+            viewer.close()
+
+    with ThreadPoolExecutor(50) as pool:
+        seen = list(pool.map(come_back, range(CLIENTS)))
+    assert len(seen) == CLIENTS
+    assert serving.process is not None and memory_kb(serving.process.pid) < 150_000
+
+
+def test_one_browser_has_no_more_sockets_than_its_share(serving):
+    tab = serving.start_tab()
+    cookie = serving.log_in()
+    open_ones = []
+    try:
+        from websockets.exceptions import InvalidStatus
+
+        with pytest.raises(InvalidStatus) as refused:
+            for _ in range(MOST_SOCKETS + 1):
+                open_ones.append(serving.terminal(tab, cookie=cookie))
+        assert refused.value.response.status_code == 429
+        assert serving.ask("GET", "/api/health").status == 200
+    finally:
+        for viewer in open_ones:
+            viewer.close()
+    wait_until(lambda: serving.raw("GET", "/api/health", headers={"Cookie": cookie}).status == 200, "room again")
+
+
+def test_half_open_connections_stop_nobody(serving):
+    open_ones = []
+    try:
+        for _ in range(400):
+            one = socket.create_connection(("127.0.0.1", serving.port))
+            one.sendall(b"GET / HTTP/1.1\r\nHost:")
+            open_ones.append(one)
+        assert serving.ask("GET", "/api/health").status == 200
+    finally:
+        for one in open_ones:
+            one.close()
+
+
+def test_a_viewer_that_never_acknowledges_is_sent_no_more_than_its_share(serving):
+    serving.world.program.write_text(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'kimi, version 1.51.0' && exit\nexec yes\n"
+    )
+    body = {"provider": "kimi-cli", "work_dir": str(serving.world.work), "trust": True, "live_only": True}
+    tab = serving.ask("POST", "/api/tabs", body).body["tab"]
+    lazy = serving.terminal(tab)
+    lazy.acknowledges = False
+    with pytest.raises(TimeoutError):
+        while True:
+            lazy.step(2.0)
+    assert len(lazy.data) <= (512 + 256 + 64) << 10
+    other = serving.terminal(tab)
+    before = other.end
+    while other.end < before + (4 << 20):
+        other.step()
+    assert serving.process is not None and memory_kb(serving.process.pid) < 150_000
+    other.close()
+    lazy.close()
+
+
+@pytest.mark.parametrize("rounds", [6])
+def test_a_server_killed_again_and_again_keeps_all_its_tabs(serving, rounds):
+    tabs = [serving.start_tab() for _ in range(5)]
+    pids = {tab: serving.tabs()[tab]["pid"] for tab in tabs}
+    for _ in range(rounds):
+        serving.kill()
+        serving.start()
+        assert {tab: one["pid"] for tab, one in serving.tabs().items()} == pids
+    terminals = list_terminals(str(serving.world.state / "terminals"))
+    assert {one.tab for one in terminals if one.standing is Standing.RUNNING} == set(tabs)
+
+
+def test_a_full_disk_refuses_new_tabs_in_words_and_keeps_the_old(world, tmp_path):
+    small = tmp_path / "small"
+    small.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", small], check=True)
+    world.env["CORRAL_STATE_DIR"] = str(small)
+    world.state = small
+    try:
+        serving = Serving(world)
+        tab = serving.start_tab()
+        filler = os.open(small / "filler", os.O_WRONLY | os.O_CREAT)
+        with pytest.raises(OSError):
+            while True:
+                os.write(filler, b"x" * 4096)
+        os.close(filler)
+        body = {"provider": "kimi-cli", "work_dir": str(world.work), "trust": True, "live_only": True}
+        refused = serving.ask("POST", "/api/tabs", body)
+        assert (refused.status, refused.reason) == (409, "spawn_failed")
+        assert "No space left" in refused.body["error"]["message"]
+        moved = serving.ask("POST", f"/api/tabs/{tab}/move", {"order": 5})
+        assert moved.status in (204, 409)
+        viewer = serving.terminal(tab)
+        say(viewer, "still", b": still")
+        viewer.close()
+        (small / "filler").unlink()
+        assert serving.ask("POST", "/api/tabs", body).status == 201
+        serving.kill()
+        world.end()
+    finally:
+        subprocess.run(["umount", "-l", small], check=True)
+
+
+def test_without_descriptors_new_tabs_are_refused_and_old_ones_go_on(serving):
+    tab = serving.start_tab()
+    viewer = serving.terminal(tab)
+    assert serving.process is not None
+    pid = serving.process.pid
+    used = len(os.listdir(f"/proc/{pid}/fd"))
+    limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 3, limits[1]))
+    try:
+        body = {"provider": "kimi-cli", "work_dir": str(serving.world.work), "trust": True, "live_only": True}
+        try:
+            assert serving.ask("POST", "/api/tabs", body).status in (409, 500)
+        except OSError:
+            pass  # not even the request was accepted
+        say(viewer, "on", b": on")
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
+    wait_until(lambda: serving.ask("GET", "/api/health").status == 200, "descriptors again")
+    viewer.close()
+
+
+def test_dismissed_sessions_stay_away_over_a_restart(serving):
+    tab = serving.start_tab()
+    ref = serving.tabs()[tab]["ref"]
+    assert serving.ask("POST", f"/api/sessions/{ref}/dismiss", {"dismissed": True}).status == 204
+    serving.kill()
+    serving.start()
+    (session,) = [one for one in serving.sessions().values() if one["ref"] == ref]
+    assert session["dismissed"]
+    layout = json.loads((serving.files / "layout.json").read_text())
+    assert layout["dismissed"] == [ref]
+
+
+def test_a_live_session_of_another_terminal_is_named_and_not_opened_a_second_time(serving):
+    terminal = serving.world.program_on_terminal([str(serving.world.program), "-w", str(serving.world.work)])
+    terminal.wait_screen("session ")
+    wait_until(lambda: any(one["state"] == "live" for one in serving.sessions().values()), "the session")
+    (session,) = [one for one in serving.sessions().values() if one["state"] == "live"]
+    refused = serving.ask("POST", f"/api/sessions/{session['ref']}/open", {"trust": True})
+    assert (refused.status, refused.reason) == (409, "already_live")
+    assert str(terminal.pid) in refused.body["error"]["message"]
+    assert serving.ask("POST", f"/api/sessions/{session['ref']}/end", {}).status == 202
+    terminal.wait_exit(30)

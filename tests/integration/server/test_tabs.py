@@ -1,0 +1,105 @@
+"""Tabs over the server: the same process and the same bytes, whatever happens to the server."""
+
+from __future__ import annotations
+
+import os
+
+from tests.integration.server.serving import Viewer
+from tests.integration.terminals.held import wait_until
+
+
+def say(viewer: Viewer, text: str, answer: bytes) -> None:
+    viewer.type(text.encode() + b"\r")
+    viewer.read_until(answer)
+
+
+def test_a_fresh_tab_is_listed_with_its_session_and_shows_its_terminal(serving):
+    tab = serving.start_tab()
+    shown = serving.tabs()[tab]
+    session = next(one for one in serving.sessions().values() if one["ref"] == shown["ref"])
+    assert (session["tab"], session["state"], session["pid"]) == (tab, "live", shown["pid"])
+    assert shown["restorable"] and shown["live_only_reason"] is None
+    viewer = serving.terminal(tab)
+    viewer.read_until(session["session_id"].encode())
+    say(viewer, "hello", b": hello")
+    viewer.close()
+
+
+def test_a_server_that_is_killed_loses_no_byte(serving):
+    tab = serving.start_tab()
+    pid = serving.tabs()[tab]["pid"]
+    viewer = serving.terminal(tab)
+    say(viewer, "before", b": before")
+    seen, end = viewer.data, viewer.end
+    serving.kill()
+    serving.start()
+    shown = serving.tabs()[tab]
+    assert (shown["pid"], shown["state"]) == (pid, "running")
+    again = serving.terminal(tab, offset=end)
+    assert again.begin == end
+    say(again, "after", b": after")
+    whole = serving.terminal(tab)
+    whole.read_until(b": after")
+    assert whole.begin == 0
+    assert whole.data[: len(seen)] == seen
+    assert whole.data[end : again.end] == again.data
+    assert os.path.exists(f"/proc/{pid}")
+
+
+def test_a_stopped_server_ends_cleanly_and_its_terminals_live_on(serving):
+    tab = serving.start_tab()
+    pid = serving.tabs()[tab]["pid"]
+    assert serving.stop() == 0
+    assert serving.world.tab(tab)["pid"] == pid
+    serving.start()
+    assert serving.tabs()[tab]["pid"] == pid
+
+
+def test_an_ended_program_is_shown_with_its_status(serving):
+    tab = serving.start_tab()
+    viewer = serving.terminal(tab)
+    viewer.type(b"/quit\r")
+    while not any("exit" in one for one in viewer.controls):
+        viewer.step()
+    assert viewer.controls[-1] == {"exit": 0}
+    shown = serving.wait_for_tab(tab, lambda one: one["state"] == "ended")
+    assert shown["exit_status"] == 0
+
+
+def test_a_closed_tab_lives_on_and_opens_again_from_its_session(serving):
+    tab = serving.start_tab()
+    shown = serving.tabs()[tab]
+    assert serving.ask("DELETE", f"/api/tabs/{tab}").status == 204
+    assert tab not in serving.tabs()
+    assert os.path.exists(f"/proc/{shown['pid']}")
+    opened = serving.ask("POST", f"/api/sessions/{shown['ref']}/open", {})
+    assert (opened.status, opened.body) == (200, {"tab": tab, "plan": "attach"})
+    assert serving.tabs()[tab]["pid"] == shown["pid"]
+
+
+def test_the_order_of_tabs_is_kept_over_a_restart(serving):
+    first, second, third = (serving.start_tab() for _ in range(3))
+    assert list(serving.tabs()) == [first, second, third]
+    assert serving.ask("POST", f"/api/tabs/{third}/move", {"order": 0}).status == 204
+    assert list(serving.tabs()) == [third, first, second]
+    serving.kill()
+    serving.start()
+    assert list(serving.tabs()) == [third, first, second]
+
+
+def test_ending_a_tab_ends_its_program(serving):
+    tab = serving.start_tab()
+    pid = serving.tabs()[tab]["pid"]
+    assert serving.ask("POST", f"/api/tabs/{tab}/end", {}).status == 202
+    serving.wait_for_tab(tab, lambda one: one["state"] == "ended")
+    wait_until(lambda: not os.path.exists(f"/proc/{pid}"), "its end")
+
+
+def test_a_directory_that_is_new_and_hooks_that_are_missing_are_asked_about_first(serving):
+    body = {"provider": "kimi-cli", "work_dir": str(serving.world.work)}
+    assert serving.ask("POST", "/api/tabs", body).reason == "ask_trust"
+    assert serving.ask("POST", "/api/tabs", {**body, "trust": True}).reason == "hooks_missing"
+    assert serving.ask("POST", "/api/tabs", {**body, "work_dir": "/nowhere/at/all"}).reason == "work_dir_missing"
+    assert serving.ask("POST", "/api/tabs", {**body, "provider": "qwen-code"}).reason == "provider_missing"
+    assert serving.tabs() == {}
+    assert list(serving.world.state.glob("bindings/*")) == []
