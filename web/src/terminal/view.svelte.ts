@@ -1,0 +1,196 @@
+/** A terminal as the page shows it: a screen and its connection, with what the person should know about both. */
+import { store } from "../store.svelte.ts";
+import { Connection, type Phase } from "./connection.ts";
+import { isAnswer } from "./protocol.ts";
+import { makeScreen, readTheme, type Screen } from "./screen.ts";
+
+const KEEP_VIEWS = 8;
+const encoder = new TextEncoder();
+
+export class TerminalView {
+  readonly tab: string;
+  readonly host: HTMLElement;
+  phase = $state<Phase>("connecting");
+  /** Bytes that were typed and wait for the connection. */
+  kept = $state(0);
+  askToSend = $state(false);
+  maybeLost = $state(0);
+  failure = $state<string | null>(null);
+  link = $state<string | null>(null);
+  /** Text that a program wants on the clipboard, until the person has decided. */
+  copyWish = $state<string | null>(null);
+  /** The key row's Ctrl: the next letter is sent as a control character. */
+  ctrl = $state(false);
+  exited = $state(false);
+  /** Whether the person lets this tab's programs write to the clipboard. */
+  copyAllowed = false;
+
+  screen: Screen;
+  #connection: Connection;
+  #replaying = 0;
+
+  constructor(tab: string) {
+    this.tab = tab;
+    this.host = document.createElement("div");
+    this.host.className = "terminal-host";
+    this.screen = makeScreen(this.host, {
+      data: (data) => this.#takeData(data),
+      copy: (text) => this.#wishToCopy(text),
+      link: (address) => (this.link = address),
+    });
+    const scheme = location.protocol === "https:" ? "wss:" : "ws:";
+    this.#connection = new Connection(`${scheme}//${location.host}/api/tabs/${encodeURIComponent(tab)}/terminal`, {
+      write: (bytes, replay, done) => this.#write(bytes, replay, done),
+      reset: () => this.screen.terminal.reset(),
+      size: (columns, rows) => this.#takeSize(columns, rows),
+      wanted: () => this.wanted(),
+      changed: () => this.#takeStatus(),
+      maybeLost: (bytes) => (this.maybeLost = bytes),
+      exit: () => (this.exited = true),
+      failed: (message) => (this.failure = message),
+      loggedOut: () => void store.begin(),
+    });
+  }
+
+  /** Type as if at the keyboard. */
+  type(text: string): void {
+    this.maybeLost = 0;
+    this.claimSize();
+    if (!this.#connection.type(encoder.encode(text), this.#replaying > 0)) {
+      store.notify(
+        "problem",
+        "That was not sent: the program has ended, or more was typed than can be kept without a connection.",
+      );
+    }
+  }
+
+  sendKept(): void {
+    this.#connection.sendKept();
+  }
+
+  dropKept(): void {
+    this.#connection.dropKept();
+  }
+
+  retryNow(): void {
+    this.#connection.retryNow();
+  }
+
+  setVisible(visible: boolean): void {
+    this.#connection.setVisible(visible);
+  }
+
+  /** The size that fits where the terminal is shown. */
+  wanted(): { columns: number; rows: number } {
+    const fitting = this.host.isConnected ? this.screen.fit.proposeDimensions() : undefined;
+    if (!fitting || !Number.isFinite(fitting.cols))
+      return { columns: this.screen.terminal.cols, rows: this.screen.terminal.rows };
+    return { columns: Math.max(20, fitting.cols), rows: Math.max(4, fitting.rows) };
+  }
+
+  /** This viewer is the one in use: the terminal takes its size. */
+  claimSize(): void {
+    if (this.phase !== "attached") return;
+    const { columns, rows } = this.wanted();
+    const { terminal } = this.screen;
+    if (columns === terminal.cols && rows === terminal.rows) return;
+    terminal.resize(columns, rows);
+    this.#connection.resize(columns, rows);
+  }
+
+  allowCopy(always: boolean): void {
+    const text = this.copyWish;
+    this.copyWish = null;
+    this.copyAllowed ||= always;
+    if (text !== null)
+      navigator.clipboard.writeText(text).catch(() => store.notify("problem", "The browser did not allow it."));
+  }
+
+  dispose(): void {
+    this.#connection.close();
+    this.screen.terminal.dispose();
+    this.host.remove();
+  }
+
+  #takeData(data: string): void {
+    if (isAnswer(data)) {
+      this.#connection.answer(encoder.encode(data), this.#replaying > 0);
+      return;
+    }
+    if (this.ctrl && /^[a-z@[\\\]^_]$/i.test(data)) {
+      this.ctrl = false;
+      data = String.fromCharCode(data.toUpperCase().charCodeAt(0) & 31);
+    }
+    this.type(data);
+  }
+
+  #write(bytes: Uint8Array, replay: boolean, done: () => void): void {
+    if (replay) this.#replaying += 1;
+    this.screen.terminal.write(bytes, () => {
+      if (replay) this.#replaying -= 1;
+      done();
+    });
+  }
+
+  #takeSize(columns: number, rows: number): void {
+    const { terminal } = this.screen;
+    if (columns > 0 && rows > 0 && (columns !== terminal.cols || rows !== terminal.rows))
+      terminal.resize(columns, rows);
+  }
+
+  #wishToCopy(text: string): void {
+    if (this.#replaying) return;
+    if (!this.copyAllowed) {
+      this.copyWish = text;
+      return;
+    }
+    this.copyWish = text;
+    this.allowCopy(true);
+  }
+
+  #takeStatus(): void {
+    if (!this.#connection) return; // said from within its constructor
+    const before = this.phase;
+    this.phase = this.#connection.phase;
+    this.kept = this.#connection.kept.length;
+    this.askToSend = this.#connection.askToSend;
+    if (this.phase === "attached" && before !== "attached") {
+      this.failure = null;
+      if (this.host.isConnected && document.hasFocus()) this.claimSize();
+    }
+  }
+}
+
+/** The terminals that are kept ready; the one not shown for longest gives way, and is attached anew when shown. */
+class Views {
+  #views = new Map<string, TerminalView>();
+
+  show(tab: string): TerminalView {
+    const view = this.#views.get(tab) ?? new TerminalView(tab);
+    this.#views.delete(tab);
+    this.#views.set(tab, view);
+    for (const [name, old] of this.#views) {
+      if (this.#views.size <= KEEP_VIEWS) break;
+      old.dispose();
+      this.#views.delete(name);
+    }
+    return view;
+  }
+
+  drop(tab: string): void {
+    this.#views.get(tab)?.dispose();
+    this.#views.delete(tab);
+  }
+
+  retryNow(): void {
+    for (const view of this.#views.values()) view.retryNow();
+  }
+
+  applyTheme(): void {
+    for (const view of this.#views.values()) view.screen.terminal.options.theme = readTheme();
+  }
+}
+
+export const views = new Views();
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => views.applyTheme());
+window.addEventListener("online", () => views.retryNow());

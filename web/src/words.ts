@@ -1,0 +1,130 @@
+/** Signs, colours and words for states: one table for the whole page. Nothing here decides a state. */
+import { age, clock } from "./format.ts";
+import type { Session, State, Tab, TabState } from "./types.ts";
+
+export type Colour = "green" | "blue" | "amber" | "grey" | "red" | "violet" | "faint";
+
+export interface Said {
+  sign: string;
+  colour: Colour;
+  /** One word, for filters and tabs. */
+  word: string;
+  /** The word with what is known beside it. */
+  words: string;
+}
+
+/** The states in the order in which the filters show them. */
+export const STATE_WORDS: { state: State; word: string }[] = [
+  { state: "live", word: "live" },
+  { state: "pending", word: "starting" },
+  { state: "orphaned", word: "lost" },
+  { state: "unknown", word: "unknown" },
+  { state: "elsewhere", word: "elsewhere" },
+  { state: "idle", word: "idle" },
+  { state: "empty", word: "empty" },
+];
+
+/** A session's state as people see it. `now` is in epoch seconds. */
+export function sayState(session: Session, now: number): Said {
+  switch (session.state) {
+    case "live":
+      return sayLive(session, now);
+    case "pending":
+      return { sign: "◌", colour: "grey", word: "starting", words: "starting" };
+    case "idle": {
+      const since = session.updated_at === null ? "" : ` ${age(now - session.updated_at)}`;
+      return { sign: "○", colour: "grey", word: "idle", words: `idle${since}` };
+    }
+    case "orphaned": {
+      const at = session.updated_at ?? session.turn_started_at;
+      return {
+        sign: "✖",
+        colour: "red",
+        word: "lost",
+        words: at === null ? "lost in a turn" : `lost in a turn, ${clock(at, now)}`,
+      };
+    }
+    case "unknown": {
+      const pids = session.maybe_pids;
+      const words = pids.length ? `maybe open in pid ${pids.join(", ")}` : "unknown";
+      return { sign: "?", colour: "violet", word: "unknown", words };
+    }
+    case "elsewhere":
+      return { sign: "⇄", colour: "grey", word: "elsewhere", words: session.reason || "claimed elsewhere" };
+    case "empty":
+      return { sign: "·", colour: "faint", word: "empty", words: "nothing to resume" };
+  }
+}
+
+function sayLive(session: Session, now: number): Said {
+  const span = session.turn_started_at === null ? "" : ` ${age(now - session.turn_started_at)}`;
+  switch (session.activity) {
+    case "waiting": {
+      const what = session.waits_for ? `waits: ${session.waits_for}` : `waits for you${span}`;
+      return { sign: "◆", colour: "amber", word: "waiting", words: what };
+    }
+    case "busy":
+      return { sign: "◐", colour: "blue", word: "busy", words: `busy${span}` };
+    case "ready":
+      return { sign: "●", colour: "green", word: "ready", words: "ready" };
+    case null:
+      return { sign: "●", colour: "green", word: "live", words: "live" };
+  }
+}
+
+const TAB_WORDS: Record<TabState, Said> = {
+  running: { sign: "●", colour: "green", word: "running", words: "running" },
+  starting: { sign: "◌", colour: "grey", word: "starting", words: "starting" },
+  ended: { sign: "○", colour: "grey", word: "ended", words: "ended" },
+  gone: { sign: "↻", colour: "grey", word: "to restore", words: "its terminal is gone; open it to resume" },
+  refused: { sign: "✖", colour: "red", word: "refused", words: "could not be brought back" },
+  queued: { sign: "◌", colour: "grey", word: "queued", words: "waits for its turn" },
+  resuming: { sign: "◌", colour: "blue", word: "resuming", words: "resuming" },
+};
+
+/** A tab's sign: that of its session while it runs, else what became of its terminal. */
+export function sayTab(tab: Tab, session: Session | undefined, now: number): Said {
+  if (tab.state === "running" && session) return sayState(session, now);
+  return TAB_WORDS[tab.state];
+}
+
+const VERDICTS: Record<string, string> = {
+  live: "proves that it is live",
+  stale: "is proven dead",
+  "remote-host": "belongs to another host",
+  unknown: "can be neither verified nor refuted",
+  refused: "is no valid claim",
+};
+
+export function sayVerdict(verdict: string): string {
+  return VERDICTS[verdict] ?? verdict;
+}
+
+/** What a refusal is about, as a heading; its sentence comes from the server. */
+const REFUSALS: Record<string, string> = {
+  already_live: "Already open",
+  claimed_elsewhere: "Open on another machine",
+  maybe_open: "Maybe open already",
+  never_identified: "Never identified",
+  not_durable: "Nothing to resume yet",
+  transcript_missing: "Its transcript is gone",
+  work_dir_missing: "Its directory is gone",
+  work_dir_unregistered: "Its directory is not registered",
+  home_missing: "The agent's data is gone",
+  provider_missing: "The agent is not installed",
+  provider_unsupported: "This version can't resume",
+  unsafe_settings: "Unsafe settings",
+  restore_unsupported: "Can't be restored",
+  identity_invalid: "No valid identity",
+  spawn_failed: "It did not start",
+  ask_trust: "A directory new to corral",
+  hooks_missing: "This agent would be live only",
+};
+
+export function sayRefusal(reason: string): string {
+  return REFUSALS[reason] ?? "Not done";
+}
+
+export function titleOf(session: Session): string {
+  return session.title?.trim() || "(untitled)";
+}

@@ -1,0 +1,209 @@
+/** What the pure parts promise: order that does not jump, numbers people can read, frames that survive a round trip. */
+import assert from "node:assert/strict";
+import test from "node:test";
+import { arrange, type Filter } from "../src/arrange.ts";
+import { Backoff } from "../src/backoff.ts";
+import { age, money, shortPath, tokens } from "../src/format.ts";
+import { isAnswer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
+import type { Session, UsageRow } from "../src/types.ts";
+import { daysBetween, stack } from "../src/usage.ts";
+import { sayState, STATE_WORDS } from "../src/words.ts";
+
+const ALL: Filter = { text: "", states: new Set(), providers: new Set() };
+
+function session(ref: string, changes: Partial<Session> = {}): Session {
+  return {
+    ref,
+    tab: null,
+    dismissed: false,
+    usage: null,
+    provider: "kimi-cli",
+    home: "/h",
+    scope: "",
+    session_id: ref,
+    state: "live",
+    reason: "",
+    activity: "ready",
+    durable: true,
+    pid: 1,
+    pids: [1],
+    maybe_pids: [],
+    started_at: 100,
+    created_at: 1,
+    updated_at: 100,
+    turn_started_at: null,
+    work_dir: "/src/api",
+    title: ref,
+    unfinished: null,
+    waits_for: null,
+    archived: false,
+    forked_from: null,
+    version: null,
+    model: null,
+    path: null,
+    conflict: null,
+    notes: [],
+    warnings: [],
+    evidence: [],
+    restore: { kind: "attach", argv: null, cwd: null, pid: 1, terminal: null, reason: null, message: null, remedy: [] },
+    ...changes,
+  };
+}
+
+const refs = (sessions: Session[], filter = ALL): string[][] =>
+  arrange(sessions, filter, null).map((group) => [group.title, ...group.refs]);
+
+test("who needs you comes first, waiting before lost, then live by project, then the rest folded", () => {
+  const sessions = [
+    session("idle", { state: "idle" }),
+    session("live"),
+    session("lost", { state: "orphaned", updated_at: 900 }),
+    session("other", { work_dir: "/src/shop" }),
+    session("waiting", { activity: "waiting" }),
+  ];
+  assert.deepEqual(refs(sessions), [
+    ["Needs you", "waiting", "lost"],
+    ["api", "live"],
+    ["shop", "other"],
+    ["idle", "idle"],
+  ]);
+  assert.deepEqual(
+    arrange(sessions, ALL, null).map((group) => group.folded),
+    [false, false, false, true],
+  );
+});
+
+test("a dismissed loss needs nobody", () => {
+  assert.deepEqual(refs([session("lost", { state: "orphaned", dismissed: true })]), [["idle", "lost"]]);
+});
+
+test("two directories of one name are two projects", () => {
+  const groups = arrange([session("a", { work_dir: "/x/api" }), session("b", { work_dir: "/y/api" })], ALL, null);
+  assert.deepEqual(
+    groups.map((group) => group.path),
+    ["/x/api", "/y/api"],
+  );
+});
+
+test("nothing moves while it is looked at: a change of state keeps its place, a new session goes to the end", () => {
+  const before = [session("a", { started_at: 3 }), session("b", { started_at: 2 })];
+  const held = arrange(before, ALL, null);
+  const after = [
+    session("new", { started_at: 9 }),
+    session("b", { activity: "waiting" }),
+    session("a", { state: "idle" }),
+  ];
+  assert.deepEqual(
+    arrange(after, ALL, held).map((group) => group.refs),
+    [["a", "b", "new"]],
+  );
+  assert.deepEqual(refs(after), [
+    ["Needs you", "b"],
+    ["api", "new"],
+    ["idle", "a"],
+  ]);
+});
+
+test("an update that changes no state changes no order", () => {
+  const one = [session("a", { updated_at: 1 }), session("b", { updated_at: 2 })];
+  const two = [session("a", { updated_at: 9 }), session("b", { updated_at: 2 })];
+  assert.deepEqual(refs(one), refs(two));
+});
+
+test("search takes all words, in any field", () => {
+  const sessions = [
+    session("a", { title: "Fix rounding" }),
+    session("b", { title: "Fix tests", provider: "qwen-code" }),
+  ];
+  assert.deepEqual(refs(sessions, { ...ALL, text: "fix QWEN" }), [["api", "b"]]);
+  assert.deepEqual(refs(sessions, { ...ALL, providers: new Set(["kimi-cli"]) }), [["api", "a"]]);
+});
+
+test("every state has a sign and a word", () => {
+  const signs = STATE_WORDS.map(({ state }) => sayState(session("a", { state }), 200).sign);
+  assert.deepEqual(signs, ["●", "◌", "✖", "?", "⇄", "○", "·"]);
+  assert.equal(sayState(session("a", { activity: "busy", turn_started_at: 80 }), 200).words, "busy 2 min");
+});
+
+test("numbers are short and never hide money", () => {
+  assert.deepEqual([0, 59, 60, 7200, 200000].map(age), ["0 s", "59 s", "1 min", "2 h", "2 d"]);
+  assert.deepEqual([999, 1000, 41234, 999_499, 1_500_000].map(tokens), ["999", "1.0 k", "41 k", "999 k", "1.5 M"]);
+  assert.equal(money("0.001", "USD"), "<$0.01");
+  assert.equal(money("0", "USD"), "$0.00");
+  assert.equal(money(null, "USD"), "unpriced");
+  assert.equal(money("3.1", "EUR"), "EUR 3.10");
+});
+
+test("a home is written ~ and only a home", () => {
+  assert.equal(shortPath("/home/ada/src", "/home/ada"), "~/src");
+  assert.equal(shortPath("/home/adam", "/home/ada"), "/home/adam");
+});
+
+test("waits grow, have jitter and an end", () => {
+  const backoff = new Backoff();
+  const waits = Array.from({ length: 10 }, () => backoff.next(() => 1));
+  assert.deepEqual(waits.slice(0, 3), [250, 500, 1000]);
+  assert.equal(waits[9], 8000);
+  backoff.reset();
+  assert.equal(
+    backoff.next(() => 0),
+    125,
+  );
+});
+
+test("frames carry kind, offset and bytes", () => {
+  const frame = new Uint8Array([1, 0, 0, 0, 1, 0, 0, 0, 5, 104, 105]);
+  const output = readOutput(frame.buffer);
+  assert.deepEqual([output?.kind, output?.offset, output?.bytes.length], [1, 2 ** 32 + 5, 2]);
+  assert.equal(readOutput(new ArrayBuffer(3)), null);
+});
+
+test("long input is cut into frames that the server takes, with nothing lost", () => {
+  const bytes = Uint8Array.from({ length: LARGEST_INPUT * 2 + 5 }, (_, index) => index % 251);
+  const frames = [...writeInput(bytes, false)];
+  assert.deepEqual(
+    frames.map((frame) => frame.length),
+    [LARGEST_INPUT + 1, LARGEST_INPUT + 1, 6],
+  );
+  assert.deepEqual(
+    frames.flatMap((frame) => [...frame.subarray(1)]),
+    [...bytes],
+  );
+});
+
+test("a terminal's answers are told apart from keys", () => {
+  for (const answer of [
+    "\x1b[?1;2c",
+    "\x1b[>0;276;0c",
+    "\x1b[3;4R",
+    "\x1b[0n",
+    "\x1b[?2004;1$y",
+    "\x1b]11;rgb:0/0/0\x07",
+    "\x1bP1$r0m\x1b\\",
+  ])
+    assert.ok(isAnswer(answer), JSON.stringify(answer));
+  for (const key of ["a", "\r", "\x1b", "\x1b[A", "\x1bOP", "\x1b[15~", "\x1b[1;5C", "\x1bd"])
+    assert.ok(!isAnswer(key), JSON.stringify(key));
+});
+
+test("days are stacked by model, with gaps and the rest added up", () => {
+  const row = (day: string, model: string, amount: string): UsageRow => ({
+    key: { day, model },
+    events: 1,
+    tokens: { input: 1, cache_read: 0, cache_write: 0, cache_write_1h: 0, output: 0, reasoning: 0 },
+    cost: { amount, currency: "USD", unpriced_events: 0, assumed_events: 0 },
+  });
+  const days = daysBetween("2026-02-27", "2026-03-01");
+  assert.deepEqual(days, ["2026-02-27", "2026-02-28", "2026-03-01"]);
+  const rows = [row("2026-02-27", "a", "1"), row("2026-03-01", "b", "5"), row("2026-03-01", "a", "2")];
+  const stacks = stack(rows, days, (one) => Number(one.cost.amount));
+  assert.deepEqual(stacks.series, [
+    { name: "b", values: [0, 0, 5] },
+    { name: "a", values: [1, 0, 2] },
+  ]);
+  assert.equal(stacks.most, 7);
+  const many = Array.from({ length: 10 }, (_, index) => row("2026-02-27", `m${index}`, `${20 - index}`));
+  const names = stack(many, days, (one) => Number(one.cost.amount)).series.map((one) => one.name);
+  assert.equal(names.length, 8);
+  assert.equal(names[7], "others");
+});
