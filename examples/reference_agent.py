@@ -27,7 +27,7 @@ from corral import sidecar
 
 MARKER = ".reference-agent"
 VERSION = "1.51.0"
-COMMANDS = "/new  /fork  /undo  /sessions [ID]  /quit"
+COMMANDS = "/new  /fork  /undo  /sessions [ID]  /ask QUESTION  /print JSON_STRING  /flood LINES  /quit"
 HANG = "SLOW"
 """A prompt with this word starts a turn that does not end before the process does."""
 
@@ -190,6 +190,8 @@ class Agent:
     def __init__(self, home: Home, session: Session) -> None:
         self.home = home
         self.session = session
+        self.question: str | None = None
+        """The id of a question that waits for the person's next line."""
         # Start: say which process serves which session. A problem is kept in claim.problem, never raised.
         self.claim = sidecar.claim(
             session.path,
@@ -210,7 +212,15 @@ class Agent:
         # Every event: takes the file over, should another process have held it and died.
         if self.claim.problem is not None:
             self.claim.refresh()
+        if self.question is not None:
+            return self.take_reply(line)
         match line.split():
+            case ["/ask", *words] if words:
+                return self.ask(" ".join(words))
+            case ["/print", *_]:
+                return str(json.loads(line.removeprefix("/print")))
+            case ["/flood", lines] if lines.isdecimal():
+                return "\n".join(f"line {number} of {lines}" for number in range(1, int(lines) + 1))
             case ["/new"]:
                 return self.move_to(Session(self.home, str(uuid.uuid4())).create())
             case ["/fork"]:
@@ -229,6 +239,23 @@ class Agent:
                 return f"unknown command {command}; there are {COMMANDS}"
             case _:
                 return take_turn(self.session, line)
+
+    def ask(self, question: str) -> str:
+        """A turn in which the model asks the person, as Kimi CLI logs it; the next line is the answer."""
+        if self.session.title is None:
+            self.session.set_title(question[:50])
+        self.question = f"ask-{self.session.count('user')}"
+        self.session.emit("TurnBegin", user_input=question)
+        append(self.session.context, {"role": "user", "content": question})
+        self.session.emit("StepBegin", n=1)
+        self.session.emit("QuestionRequest", tool_call_id=self.question, questions=[{"question": question}])
+        return f"? {question}"
+
+    def take_reply(self, line: str) -> str:
+        self.session.emit("ToolResult", tool_call_id=self.question)
+        self.session.emit("TurnEnd")
+        self.question = None
+        return f"you said: {line}"
 
     def quit(self) -> None:
         self.home.register(self.session.id)

@@ -17,7 +17,7 @@ class Actions {
 
   /** Go to a session: its tab if it has one; a lost one is shown first, with what was left; else it is opened. */
   goToSession(session: Session): void {
-    const tab = session.tab ? store.tabs.get(session.tab) : undefined;
+    const tab = store.tabOf(session);
     if (tab) return this.goToTab(tab);
     navigation.go({ view: "session", ref: session.ref });
     if (session.state !== "orphaned") void this.openSession(session.ref);
@@ -66,7 +66,10 @@ class Actions {
     const session = store.sessionOf(tab);
     const lives = tab.state === "running" || tab.state === "starting";
     if (lives)
-      store.notify("info", `Closed. ${session ? titleOf(session) : tab.provider} lives on: it is in the sidebar.`);
+      store.notify(
+        "info",
+        `Closed. ${session ? titleOf(session) : (tab.provider ?? "It")} lives on: it is in the sidebar.`,
+      );
   }
 
   async restoreAll(): Promise<void> {

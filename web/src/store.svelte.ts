@@ -47,6 +47,7 @@ class Store {
   now = $state(Date.now() / 1000);
 
   tabList = $derived([...this.tabs.values()].sort((a, b) => a.order - b.order || (a.tab < b.tab ? -1 : 1)));
+  #tabsByRef = $derived(new Map(this.tabList.filter((tab) => tab.ref !== null).map((tab) => [tab.ref, tab])));
   needing = $derived(
     [...this.sessions.values()]
       .filter(needsYou)
@@ -94,6 +95,11 @@ class Store {
 
   sessionOf(tab: Tab | undefined): Session | undefined {
     return tab?.ref ? this.sessions.get(tab.ref) : undefined;
+  }
+
+  /** The tab in which a session is served. Tabs say so; what a session says of its tab may be older. */
+  tabOf(session: Session): Tab | undefined {
+    return this.#tabsByRef.get(session.ref);
   }
 
   async #takeSnapshot(): Promise<void> {

@@ -137,7 +137,7 @@ export type TabState = "running" | "starting" | "ended" | "gone" | "refused" | "
 export interface Tab {
   tab: string;
   order: number;
-  provider: string;
+  provider: string | null;
   title: string | null;
   work_dir: string | null;
   ref: string | null;

@@ -1,0 +1,103 @@
+"""A HOME of a test's own with the reference agent installed, and `corral serve` running in it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from corral.terminals.directory import list_terminals
+from tests.integration.terminals.held import kill, wait_until
+from tests.integration.terminals.world import World
+
+START_SECONDS = 30
+
+
+class Site(World):
+    """What a person has: a machine with agents, and the server. It can be killed and started again."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.port = _free_port()
+        self.origin = f"http://127.0.0.1:{self.port}"
+        self.errors = (root / "serve.err").open("w")
+        self.server: subprocess.Popen[str] | None = None
+
+    def start(self) -> str:
+        """Start the server; returns the link that logs one browser in."""
+        self.server = subprocess.Popen(
+            [sys.executable, "-m", "corral", "serve", "--port", str(self.port)],
+            env=self.env,
+            cwd=self.work,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self.errors,
+            text=True,
+            start_new_session=True,
+        )
+        assert self.server.stdout is not None
+        link = self.server.stdout.readline().strip()
+        assert link.startswith(self.origin), (link, Path(self.errors.name).read_text())
+        return link
+
+    def stop(self, number: int = signal.SIGKILL) -> None:
+        if self.server is not None:
+            self.server.send_signal(number)
+            self.server.wait(START_SECONDS)
+            assert self.server.stdout is not None
+            self.server.stdout.close()
+            self.server = None
+
+    def link(self) -> str:
+        """A new link that logs one browser in."""
+        return self.corral("url").stdout.strip()
+
+    def api(self, path: str) -> Any:
+        token = next((self.state / "server").glob("token*")).read_text().strip()
+        request = urllib.request.Request(f"{self.origin}/api/{path}", headers={"Authorization": f"Bearer {token}"})
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return json.loads(answer.read())
+
+    def tabs(self) -> list[Any]:
+        return self.api("tabs")["tabs"]
+
+    def write_session(self, number: int, *, title: str, unfinished: bool = False, folder: str = "work") -> str:
+        """A session on disk as the reference agent leaves it, without running it."""
+        from examples.reference_agent import Home, Session, take_turn
+
+        work = self.root / folder
+        work.mkdir(exist_ok=True)
+        home = Home(self.root / ".kimi", str(work))
+        assert home.prepare() is None
+        session = Session(home, f"00000000-0000-4000-8000-{number:012d}").create(title)
+        take_turn(session, f"prompt {number}")
+        if unfinished:
+            session.emit("TurnBegin", user_input="run the migration")
+        home.register(session.id)
+        return session.id
+
+    def kill_holders(self) -> None:
+        """As a power cut would: every terminal is gone, with what ran in it."""
+        for terminal in list_terminals(str(self.state / "terminals")):
+            for identity in (terminal.holder, terminal.child):
+                if identity is not None:
+                    kill(identity)
+
+    def wait_for_tabs(self, state: str, number: int) -> None:
+        wait_until(lambda: sum(tab["state"] == state for tab in self.tabs()) == number, f"{number} tabs {state}")
+
+    def end(self) -> None:
+        self.stop()
+        self.errors.close()
+        super().end()
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
