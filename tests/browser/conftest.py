@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.browser.chromium import FLAGS, PLAIN, find_chromium
-from tests.browser.seen import Seen
+from tests.browser.seen import SECONDS, Seen
 from tests.browser.site import Site
+
+
+expect.set_options(timeout=SECONDS * 1000)
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +35,7 @@ def visit(chromium: Browser):
     opened: list[Seen] = []
 
     def open_link(link: str, *, browser: Browser = chromium, **options: object) -> Seen:
-        context = browser.new_context(viewport={"width": 1280, "height": 800}, **options)
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 800}} | options)
         contexts.append(context)
         seen = Seen(context, link)
         opened.append(seen)

@@ -48,6 +48,9 @@ class Seen:
         """Waits until the terminal shows them."""
         expect(self.screen).to_contain_text(words, timeout=SECONDS * 1000)
 
+    def focus(self) -> None:
+        self.page.locator(".xterm-screen").click()
+
     def types(self, words: str) -> None:
         self.page.keyboard.type(words)
         self.page.keyboard.press("Enter")

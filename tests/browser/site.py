@@ -58,9 +58,18 @@ class Site(World):
         return self.corral("url").stdout.strip()
 
     def api(self, path: str) -> Any:
-        token = next((self.state / "server").glob("token*")).read_text().strip()
-        request = urllib.request.Request(f"{self.origin}/api/{path}", headers={"Authorization": f"Bearer {token}"})
-        with urllib.request.urlopen(request, timeout=30) as answer:
+        return self._ask(urllib.request.Request(f"{self.origin}/api/{path}", headers=self._headers()))
+
+    def post(self, path: str, body: object) -> Any:
+        headers = self._headers() | {"Content-Type": "application/json", "X-Corral": "1"}
+        data = json.dumps(body).encode()
+        return self._ask(urllib.request.Request(f"{self.origin}/api/{path}", data, headers, method="POST"))
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {(self.state / 'server' / 'token').read_text().strip()}"}
+
+    def _ask(self, request: urllib.request.Request) -> Any:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
 
     def tabs(self) -> list[Any]:

@@ -9,6 +9,8 @@ const encoder = new TextEncoder();
 
 export class TerminalView {
   readonly tab: string;
+  /** The process that it showed first; another one is another terminal. */
+  readonly pid: number | null;
   readonly host: HTMLElement;
   phase = $state<Phase>("connecting");
   /** Bytes that were typed and wait for the connection. */
@@ -29,8 +31,9 @@ export class TerminalView {
   #connection: Connection;
   #replaying = 0;
 
-  constructor(tab: string) {
+  constructor(tab: string, pid: number | null) {
     this.tab = tab;
+    this.pid = pid;
     this.host = document.createElement("div");
     this.host.className = "terminal-host";
     this.screen = makeScreen(this.host, {
@@ -165,8 +168,10 @@ export class TerminalView {
 class Views {
   #views = new Map<string, TerminalView>();
 
-  show(tab: string): TerminalView {
-    const view = this.#views.get(tab) ?? new TerminalView(tab);
+  /** `pid` is that of the running program, null when it has ended. */
+  show(tab: string, pid: number | null): TerminalView {
+    if (pid !== null && this.#views.get(tab)?.pid !== pid) this.drop(tab);
+    const view = this.#views.get(tab) ?? new TerminalView(tab, pid);
     this.#views.delete(tab);
     this.#views.set(tab, view);
     for (const [name, old] of this.#views) {
