@@ -61,7 +61,7 @@ class Site(World):
         return self._ask(urllib.request.Request(f"{self.origin}/api/{path}", headers=self._headers()))
 
     def post(self, path: str, body: object) -> Any:
-        headers = self._headers() | {"Content-Type": "application/json", "X-Corral": "1"}
+        headers = self._headers() | {"Content-Type": "application/json", "X-Corral": "1", "Origin": self.origin}
         data = json.dumps(body).encode()
         return self._ask(urllib.request.Request(f"{self.origin}/api/{path}", data, headers, method="POST"))
 

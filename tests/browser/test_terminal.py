@@ -59,6 +59,18 @@ def test_wide_characters_take_two_cells_and_arrive_whole(site, visit):
     assert set(widths) <= {2}
 
 
+def test_colours_are_shown_under_the_strict_policy(site, visit):
+    _, seen = open_terminal(site, visit)
+    seen.types(r'/print "\u001b[38;2;120;0;60mtrue\u001b[0m \u001b[31mred\u001b[0m \u001b[1mbold\u001b[0m"')
+    seen.shows("true red bold")
+    colour = seen.page.evaluate(
+        """() => getComputedStyle([...document.querySelectorAll('.xterm-rows span')]
+        .findLast((span) => span.textContent === 'true')).color"""
+    )
+    assert colour == "rgb(120, 0, 60)"
+    assert seen.blocked() == []
+
+
 def test_the_terminal_follows_the_window(site, visit):
     tab, seen = open_terminal(site, visit)
 

@@ -6,9 +6,10 @@ import { WebLinksAddon } from "@xterm/addon-web-links";
 import { WebglAddon } from "@xterm/addon-webgl";
 import { Terminal, type ITheme } from "@xterm/xterm";
 import "@xterm/xterm/css/xterm.css";
-import { adoptStyleElements } from "./styles.ts";
+import { adoptStyleElements, setStylesAsProperties } from "./styles.ts";
 
 adoptStyleElements(document);
+setStylesAsProperties(Element.prototype);
 
 const FONT =
   'ui-monospace, "Cascadia Mono", "SF Mono", Menlo, "DejaVu Sans Mono", "Noto Sans Mono", Consolas, monospace';

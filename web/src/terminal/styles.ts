@@ -1,4 +1,4 @@
-/** Lets xterm.js style itself under a CSP without inline styles: its style elements become adopted style sheets. */
+/** Lets xterm.js style itself under a CSP without inline styles: by style sheets and properties that script sets. */
 
 /**
  * xterm.js 6.0 makes `<style>` elements and sets their text; `style-src 'self'` blocks those and reports each one.
@@ -13,6 +13,15 @@ export function adoptStyleElements(document: Document): void {
   const adopted = (tag: string, options?: ElementCreationOptions): HTMLElement =>
     tag.toLowerCase() === "style" ? makeAdopted(document, create("span")) : create(tag, options);
   document.createElement = adopted as typeof document.createElement;
+}
+
+/** xterm.js 6.0 writes the colours of a cell as a `style` attribute, which the same CSP blocks; as properties they are allowed. */
+export function setStylesAsProperties(prototype: Element): void {
+  const set = prototype.setAttribute;
+  prototype.setAttribute = function (this: Element, name: string, value: string): void {
+    if (name === "style" && this instanceof HTMLElement) this.style.cssText = value;
+    else set.call(this, name, value);
+  };
 }
 
 function makeAdopted(document: Document, element: HTMLElement): HTMLElement {
