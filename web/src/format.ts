@@ -53,3 +53,9 @@ export function shortId(id: string): string {
 export function count(number: number, one: string, many: string = `${one}s`): string {
   return `${number} ${number === 1 ? one : many}`;
 }
+
+/** A message as a sentence: the server's begin in lower case, as on the command line. */
+export function sentence(text: string): string {
+  const begun = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?…]$/.test(begun) ? begun : `${begun}.`;
+}

@@ -4,7 +4,7 @@ import { api, asRefusal, onLoggedOut, RequestError } from "./api.ts";
 import { needsYou } from "./arrange.ts";
 import { Backoff } from "./backoff.ts";
 import { EventStream, type EventName } from "./events.ts";
-import type { AgentProcess, Degraded, Provider, Session, Survey, Tab, UsageToday } from "./types.ts";
+import type { AgentProcess, Degraded, Provider, Session, SessionUsage, Survey, Tab, UsageToday } from "./types.ts";
 
 const TICK_MS = 5000;
 const NOTICE_MS = 8000;
@@ -152,8 +152,7 @@ class Store {
         return;
       }
       case "usage":
-        this.usageToday = (data as { usage_today: UsageToday | null }).usage_today;
-        return;
+        return this.#takeUsage(data as { usage_today: UsageToday | null; sessions?: Record<string, SessionUsage> });
       case "survey": {
         const survey = data as Partial<Survey>;
         this.unattributed = survey.unattributed ?? this.unattributed;
@@ -187,6 +186,20 @@ class Store {
     if (needsYou(session) && !(before && needsYou(before))) {
       const what = session.state === "orphaned" ? "was lost in a turn" : "waits for you";
       this.announcement = `${session.title ?? session.provider} ${what}.`;
+    }
+  }
+
+  #takeUsage({
+    usage_today,
+    sessions,
+  }: {
+    usage_today: UsageToday | null;
+    sessions?: Record<string, SessionUsage>;
+  }): void {
+    this.usageToday = usage_today;
+    for (const [ref, usage] of Object.entries(sessions ?? {})) {
+      const session = this.sessions.get(ref);
+      if (session) this.sessions.set(ref, { ...session, usage });
     }
   }
 
