@@ -160,6 +160,23 @@ def test_an_ended_agent_is_said_and_can_be_resumed(site, visit):
     seen.shows("echo #2: another")
 
 
+def test_ending_an_agent_asks_first(site, visit):
+    tab = site.run_detached()
+    seen = visit(site.start()).is_ready()
+    seen.shows("session ")
+    pid = next(one["pid"] for one in site.tabs() if one["tab"] == tab)
+    seen.click("End")
+    expect(seen.page.get_by_role("dialog")).to_contain_text(f"Process {pid} is asked to hang up")
+    seen.click("Leave it")
+    seen.focus()
+    seen.types("alive")
+    seen.shows("echo #1: alive")
+    seen.click("End")
+    seen.click("End it")
+    expect(seen.page.get_by_text(re.compile("^Ended"))).to_be_visible()
+    site.wait_for_tabs("ended", 1)
+
+
 def test_a_tab_whose_terminal_is_gone_comes_back_when_it_is_opened(site, visit):
     site.run_detached()
     link = site.start()

@@ -5,6 +5,14 @@ import { navigation } from "./navigation.svelte.ts";
 import { store } from "./store.svelte.ts";
 import type { Refusal, Session, Tab } from "./types.ts";
 
+/** An agent that the person may want to end. */
+export interface Ending {
+  name: string;
+  pid: number;
+  session: Session | undefined;
+  tab: Tab | undefined;
+}
+
 class Actions {
   /** What was asked for and not done, by tab id or session ref: shown where the terminal would be. */
   refusals = $state<Record<string, Refusal>>({});
@@ -12,6 +20,7 @@ class Actions {
   opening = $state<Record<string, boolean>>({});
   dialog = $state<"new-tab" | "keys" | null>(null);
   drawer = $state<string | null>(null);
+  ending = $state.raw<Ending | null>(null);
   /** The size of the terminal shown last: a good guess for the next one. */
   size = { columns: 120, rows: 40 };
 
@@ -91,7 +100,10 @@ class Actions {
   }
 
   async end(session: Session | undefined, tab: Tab | undefined): Promise<void> {
-    await this.#try(() => (tab ? api.endTab(tab.tab) : session ? api.end(session.ref) : Promise.resolve()));
+    const asked = await this.#try(() =>
+      tab ? api.endTab(tab.tab) : session ? api.end(session.ref) : Promise.resolve(),
+    );
+    if (asked) store.notify("info", "Asked to end.");
   }
 
   async moveTab(tab: Tab, by: number): Promise<void> {

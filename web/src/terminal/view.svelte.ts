@@ -176,6 +176,7 @@ class Views {
     this.#views.set(tab, view);
     for (const [name, old] of this.#views) {
       if (this.#views.size <= KEEP_VIEWS) break;
+      if (old.kept) continue; // what was typed there is not sent yet
       old.dispose();
       this.#views.delete(name);
     }
