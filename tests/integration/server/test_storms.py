@@ -121,6 +121,7 @@ def test_a_full_disk_refuses_new_tabs_in_words_and_keeps_the_old(world, tmp_path
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", small], check=True)
     world.env["CORRAL_STATE_DIR"] = str(small)
     world.state = small
+    serving = None
     try:
         serving = Serving(world)
         tab = serving.start_tab()
@@ -140,9 +141,10 @@ def test_a_full_disk_refuses_new_tabs_in_words_and_keeps_the_old(world, tmp_path
         viewer.close()
         (small / "filler").unlink()
         assert serving.ask("POST", "/api/tabs", body).status == 201
-        serving.kill()
-        world.end()
     finally:
+        if serving is not None:
+            serving.kill()
+        world.end()  # before its files are gone with the disk
         subprocess.run(["umount", "-l", small], check=True)
 
 
