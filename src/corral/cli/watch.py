@@ -14,7 +14,7 @@ from corral.cli.words import say_state
 from corral.engine.reference import session_ref
 from corral.engine.report import report_session, report_survey
 from corral.engine.selection import NOTEWORTHY
-from corral.engine.watch import Touched, Troubles, Watcher, WatchEvent
+from corral.engine.watcher import Touched, Troubles, Watcher, WatchEvent
 from corral.model.session import Session
 from corral.system.text import printable
 from corral.verdicts.changes import SessionChange, Switched

@@ -16,7 +16,7 @@ from corral.engine.providers_report import ProviderFacts, list_provider_facts
 from corral.engine.reference import session_ref
 from corral.engine.report import report_session
 from corral.engine.tab_keeper import Progress, TabEvent, TabKeeper
-from corral.engine.watch import Touched, Troubles, Watcher, WatchEvent
+from corral.engine.watcher import Touched, Troubles, Watcher, WatchEvent
 from corral.errors import CorralError
 from corral.model.session import Session, Survey
 from corral.server.event_stream import EventStream
