@@ -9,7 +9,6 @@ from tests.browser.chromium import FLAGS, PLAIN, find_chromium
 from tests.browser.seen import SECONDS, Seen
 from tests.browser.site import Site
 
-
 expect.set_options(timeout=SECONDS * 1000)
 
 

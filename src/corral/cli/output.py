@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from typing import Any, cast
 
 
 def print_json(report: object) -> None:
@@ -17,16 +16,6 @@ def print_json(report: object) -> None:
 
         text = json.dumps(msgspec.to_builtins(report), indent=2)
     sys.stdout.write(text + "\n")
-
-
-def to_plain(value: Any) -> Any:
-    """Records of the standard library and of msgspec alike as plain objects, by the names of their fields."""
-    names: tuple[str, ...] | None = getattr(value, "_fields", None) or getattr(value, "__struct_fields__", None)
-    if names is not None:
-        return {name: to_plain(getattr(value, name)) for name in names}
-    if isinstance(value, dict):
-        return {name: to_plain(one) for name, one in cast("dict[str, Any]", value).items()}
-    return [to_plain(one) for one in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value
 
 
 def print_lines(lines: list[str]) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 from decimal import Decimal
 
-from corral.cli.output import print_json, print_lines, to_plain
+from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.cli.usage_table import say_money
 from corral.engine.glance import Glance, TodayUse, take_glance
+from corral.engine.plain import to_plain
 
 _ZERO = Decimal(0)
 _EXAMPLES = """\

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from corral.cli.output import print_json, print_lines, to_plain
+from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
@@ -16,6 +16,7 @@ from corral.engine.account import update_ledger
 from corral.engine.footing import may_have_problem
 from corral.engine.ledger_access import open_ledger
 from corral.engine.periods import find_zone, parse_budget, parse_keys, parse_time
+from corral.engine.plain import to_plain
 from corral.engine.usage_report import KEYS, UsageQuery, name_untraced, report_usage
 from corral.errors import CorralError
 

@@ -14,8 +14,9 @@ from starlette.websockets import WebSocket
 from corral.engine.fresh_tab import start_fresh_tab
 from corral.engine.hook_settings import hook_providers, list_settings
 from corral.engine.periods import find_zone, parse_keys, parse_time
+from corral.engine.plain import to_plain
 from corral.engine.restore import NotOpened
-from corral.engine.usage_report import UsageQuery, UsageReport, report_usage
+from corral.engine.usage_report import UsageQuery, name_untraced, report_usage
 from corral.engine.whereabouts import InPane
 from corral.errors import CorralError
 from corral.hooks.install import Outcome, install
@@ -235,7 +236,7 @@ async def show_directories(request: Request) -> Response:
 async def show_usage(request: Request) -> Response:
     asked = request.query_params
 
-    def run() -> UsageReport:
+    def run() -> object:
         zone = find_zone(asked.get("tz"))
         now = time.time()
         query = UsageQuery(
@@ -246,7 +247,7 @@ async def show_usage(request: Request) -> Response:
         )
         ledger = Ledger(places.state_dir())
         try:
-            return report_usage(ledger, query)
+            return to_plain(name_untraced(ledger, query, report_usage(ledger, query)))
         finally:
             ledger.close()
 

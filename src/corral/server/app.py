@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from corral.engine.usage_report import UsageReport
 from corral.server import api, messages, page
 from corral.server.credentials import COOKIE_SECONDS, Credentials
 from corral.server.guard import Guard
@@ -122,7 +121,13 @@ ENDPOINTS = (
         query=("prefix",),
     ),
     Endpoint(
-        "GET", "/api/usage", api.show_usage, "what was spent", None, UsageReport, query=("by", "since", "until", "tz")
+        "GET",
+        "/api/usage",
+        api.show_usage,
+        "what was spent",
+        None,
+        messages.UsageDocument,
+        query=("by", "since", "until", "tz"),
     ),
     Endpoint("GET", "/api/events", api.follow_events, "what happens, as server-sent events", query=("after",)),
     Endpoint("GET", "/api/openapi.json", show_openapi, "this API, for machines"),

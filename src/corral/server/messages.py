@@ -152,6 +152,18 @@ class HooksInstalled(Struct, frozen=True, kw_only=True):
     status: str
 
 
+class UsageDocument(Struct, frozen=True, kw_only=True):
+    """The same as `corral usage --json`; docs/json.md says what each row has."""
+
+    schema: int
+    rows: tuple[dict[str, object], ...]
+    total: dict[str, object]
+    unrecorded: tuple[dict[str, object], ...]
+    skipped: tuple[dict[str, object], ...]
+    notice: str | None
+    budget: dict[str, object] | None
+
+
 class Directories(Struct, frozen=True, kw_only=True):
     directories: tuple[str, ...]
     recent: tuple[str, ...]

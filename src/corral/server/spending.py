@@ -12,7 +12,6 @@ from decimal import Decimal
 from corral.engine.account import update_ledger
 from corral.engine.usage_report import UsageQuery, UsageRow, report_usage
 from corral.model.key import SessionKey
-from corral.model.usage import TokenUsage
 from corral.server.messages import SpentBySession, SpentOnDay, SpentToday
 from corral.store.ledger import Ledger
 from corral.system import places
@@ -92,7 +91,7 @@ def _today(midnight: datetime, rows: dict[str, UsageRow]) -> SpentToday | None:
         return None
     names = [(midnight - timedelta(days=back)).strftime("%Y-%m-%d") for back in range(_DAYS - 1, -1, -1)]
     days = tuple(
-        SpentOnDay(day=name, cost=_money(rows.get(name)), tokens=_count(rows[name].tokens) if name in rows else 0)
+        SpentOnDay(day=name, cost=_money(rows.get(name)), tokens=rows[name].tokens.total if name in rows else 0)
         for name in names
     )
     currency = next(iter(rows.values())).cost.currency
@@ -101,25 +100,13 @@ def _today(midnight: datetime, rows: dict[str, UsageRow]) -> SpentToday | None:
 
 def _by_session(row: UsageRow, today: UsageRow | None) -> SpentBySession:
     return SpentBySession(
-        tokens=_count(row.tokens),
+        tokens=row.tokens.total,
         cost=_money(row),
         currency=row.cost.currency,
-        today_tokens=_count(today.tokens) if today else 0,
+        today_tokens=today.tokens.total if today else 0,
         today_cost=_money(today),
         assumed=bool(row.cost.assumed_events),
     )
-
-
-def _count(tokens: TokenUsage) -> int:
-    kinds = (
-        tokens.input,
-        tokens.cache_read,
-        tokens.cache_write,
-        tokens.cache_write_1h,
-        tokens.output,
-        tokens.reasoning,
-    )
-    return sum(kinds)
 
 
 def _money(row: UsageRow | None) -> str | None:
