@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from msgspec import Struct
 
 from corral.engine.report import SCHEMA, SessionReport
@@ -156,12 +158,12 @@ class UsageDocument(Struct, frozen=True, kw_only=True):
     """The same as `corral usage --json`; docs/json.md says what each row has."""
 
     schema: int
-    rows: tuple[dict[str, object], ...]
-    total: dict[str, object]
-    unrecorded: tuple[dict[str, object], ...]
-    skipped: tuple[dict[str, object], ...]
+    rows: tuple[dict[str, Any], ...]
+    total: dict[str, Any]
+    unrecorded: tuple[dict[str, Any], ...]
+    skipped: tuple[dict[str, Any], ...]
     notice: str | None
-    budget: dict[str, object] | None
+    budget: dict[str, Any] | None
 
 
 class Directories(Struct, frozen=True, kw_only=True):
