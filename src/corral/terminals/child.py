@@ -62,7 +62,8 @@ def _become(argv: Sequence[str], cwd: str, env: Mapping[str, str], slave: int, w
         ioctl(slave, termios.TIOCSCTTY, 0)
         for fd in (0, 1, 2):
             os.dup2(slave, fd)
-        for number in (signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD):
+        # Whoever started us may ignore some of them: a job in the background of a script ignores SIGINT and SIGQUIT.
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         # Without a word the one who wanted it is gone. All but 0, 1 and 2 closes by itself when the program begins.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import select
 import signal
 import subprocess
@@ -118,12 +119,24 @@ def test_the_list_says_which_events_it_contains(serving, agent):
 @contextlib.contextmanager
 def watching(world, argv: list[str]):
     """`corral watch --json`; gives a function that waits for its next line."""
-    watch = subprocess.Popen(argv, env=world.env, stdout=subprocess.PIPE, text=True)
+    # A suite in the background of a script ignores SIGINT, and hands that on.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        watch = subprocess.Popen(argv, env=world.env, stdout=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert watch.stdout is not None
+    waiting = bytearray()
 
     def read() -> dict:
-        assert select.select([watch.stdout], [], [], 30)[0], "no line in 30 s"
-        return json.loads(watch.stdout.readline())
+        while b"\n" not in waiting:
+            assert select.select([watch.stdout], [], [], 30)[0], "no line in 30 s"
+            more = os.read(watch.stdout.fileno(), 65536)
+            assert more, "it ended"
+            waiting.extend(more)
+        line, _, rest = bytes(waiting).partition(b"\n")
+        waiting[:] = rest
+        return json.loads(line)
 
     try:
         yield read

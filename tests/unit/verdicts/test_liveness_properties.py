@@ -103,7 +103,7 @@ def test_never_live_with_other_ticks_another_boot_or_a_dead_process(
         return
     assert probe.state is ProcessState.RUNNING
     assert claim.ended_at is None
-    if host.boot_id:
+    if host.boot_id and probe.start_ticks is not None:  # else only its start time can tell
         assert claim.start_ticks in (None, probe.start_ticks)
         if claim.start_ticks is not None:
             assert claim.boot_id in (None, "", host.boot_id)
@@ -182,7 +182,7 @@ def test_a_listing_leaves_out_only_what_a_full_look_calls_dead(claim: Claim, hos
     if not is_plainly_gone(claim.pid, claim.hostname, host, {1, *seen}, on_network_fs=network):
         return
     # Of these no hint is kept (system/runtime_claims): the claim is looked at each time.
-    ahead = claim.written_at is not None and not claim.written_at <= host.now
+    ahead = claim.written_at is not None and not -math.inf < claim.written_at <= host.now
     unstarted = claim.pid_ns is not None and (claim.start_ticks is None or claim.boot_id is None or not host.boot_id)
     invalid = type(claim.pid) is not int or not 1 <= claim.pid <= MAX_PID
     if not (ahead or unstarted or invalid):
