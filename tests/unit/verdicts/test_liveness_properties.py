@@ -183,7 +183,7 @@ def test_a_listing_leaves_out_only_what_a_full_look_calls_dead(claim: Claim, hos
         return
     # Of these no hint is kept (system/runtime_claims): the claim is looked at each time.
     ahead = claim.written_at is not None and not -math.inf < claim.written_at <= host.now
-    unstarted = claim.pid_ns is not None and (claim.start_ticks is None or claim.boot_id is None or not host.boot_id)
+    unstarted = claim.pid_ns is not None and (claim.start_ticks is None or not claim.boot_id or not host.boot_id)
     invalid = type(claim.pid) is not int or not 1 <= claim.pid <= MAX_PID
     if not (ahead or unstarted or invalid):
         nobody = ProbeFacts(pid=claim.pid, state=ProcessState.GONE, pid_ns=claim.pid_ns)
