@@ -1,0 +1,150 @@
+"""Claims joined to the sessions they name, each session given its state, and those kept that were asked for."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from corral.engine.gather import Facts, HomeFacts
+from corral.engine.selection import Selection
+from corral.model.claim import BadClaim
+from corral.model.key import SessionKey
+from corral.model.record import SessionRecord
+from corral.model.verdict import ClaimVerdict, Liveness, SessionVerdict, State
+from corral.verdicts.attribution import Attribution
+from corral.verdicts.state import decide_resting, decide_state
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One selected session, judged, with the home it lies in."""
+
+    key: SessionKey
+    record: SessionRecord | None
+    verdict: SessionVerdict
+    facts: HomeFacts
+
+
+class _Join:
+    """Claims by the session they name."""
+
+    def __init__(self, judged: Sequence[ClaimVerdict], bad: Iterable[BadClaim]) -> None:
+        self.by_id: Mapping[tuple[str, str, str], list[ClaimVerdict]] = defaultdict(list)
+        for verdict in judged:
+            claim = verdict.claim
+            self.by_id[claim.provider, claim.home, claim.session_id].append(verdict)
+        self.bad_by_id: Mapping[tuple[str, str, str], list[BadClaim]] = defaultdict(list)
+        for claim in bad:
+            if claim.session_id is not None:
+                self.bad_by_id[claim.provider, claim.home, claim.session_id].append(claim)
+
+    def claimed_ids(self, provider: str, home: str) -> list[str]:
+        """The ids that a claim in this home names."""
+        return [session_id for (p, h, session_id) in self.by_id if (p, h) == (provider, home)]
+
+    def ids_in(self, provider: str, home: str) -> set[str]:
+        """The same with those that an unreadable claim names."""
+        bad = (session_id for (p, h, session_id) in self.bad_by_id if (p, h) == (provider, home))
+        return {*self.claimed_ids(provider, home), *bad}
+
+
+def select_entries(
+    facts: Facts,
+    judged: Sequence[ClaimVerdict],
+    attribution: Attribution,
+    selection: Selection,
+    counts: Counter[State],
+    unseen: str | None,
+) -> Iterable[Entry]:
+    join = _Join(judged, (bad for home in facts.homes for bad in home.bad_claims))
+    for home in facts.homes:
+        name, path = home.provider.name, home.home.path
+        maybe_pids = attribution.maybe_serving(name, path)
+        named = join.ids_in(name, path)
+        claimed: dict[str, list[SessionRecord]] = defaultdict(list)
+        in_doubt = bool(maybe_pids or unseen)
+        everywhere, idle_too = selection.under is None, selection.wants_state(State.IDLE)
+        apart = named | selection.besides
+        records = list(home.records)
+        # Most sessions are idle and not asked for: they are only counted.
+        idle = 0
+        for group in home.resting:
+            if in_doubt or idle_too or not everywhere or not apart.isdisjoint(group.ids):
+                records += group.load()
+            else:
+                idle += len(group.ids)
+        for record in records:
+            if in_doubt or record.session_id in named:
+                claimed[record.session_id].append(record)
+                continue
+            if not everywhere and not selection.covers(record.work_dir):
+                continue
+            state, reason = decide_resting(record)
+            if state is State.IDLE:
+                idle += 1
+                if not idle_too and record.session_id not in selection.besides:
+                    continue
+            else:
+                counts[state] += 1
+            if selection.wants(state, record.session_id):
+                verdict = SessionVerdict(state=state, reason=reason)
+                yield Entry(key=record.key, record=record, verdict=verdict, facts=home)
+        if idle:
+            counts[State.IDLE] += idle
+        for session_id in dict.fromkeys([*claimed, *join.claimed_ids(name, path)]):
+            verdicts = join.by_id.get((name, path, session_id), [])
+            bad = join.bad_by_id.get((name, path, session_id), [])
+            for key, record, verdict in _decide_id(
+                home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids, unseen
+            ):
+                if not selection.covers(_work_dir(record, verdict)):
+                    continue
+                counts[verdict.state] += 1
+                if selection.wants(verdict.state, session_id):
+                    yield Entry(key=key, record=record, verdict=verdict, facts=home)
+
+
+def _work_dir(record: SessionRecord | None, verdict: SessionVerdict) -> str | None:
+    """As its provider wrote it, else as the newest claim says."""
+    if record is not None and record.work_dir is not None:
+        return record.work_dir
+    told = sorted(verdict.evidence, key=lambda judged: judged.claim.written_at or 0.0)
+    return told[-1].claim.work_dir if told else None
+
+
+def _decide_id(
+    home: HomeFacts,
+    session_id: str,
+    records: Sequence[SessionRecord],
+    verdicts: Sequence[ClaimVerdict],
+    bad: Sequence[BadClaim],
+    maybe_pids: Sequence[int],
+    unseen: str | None,
+) -> Iterable[tuple[SessionKey, SessionRecord | None, SessionVerdict]]:
+    """All sessions of one id in one home: usually one, several where ids repeat in scopes."""
+    scopes = {record.scope for record in records}
+    adrift = [verdict for verdict in verdicts if verdict.claim.scope is None]
+    if adrift and len(scopes) == 1:
+        only = next(iter(scopes))
+        verdicts = [*[verdict for verdict in verdicts if verdict.claim.scope is not None], *adrift]
+        placed = {id(verdict): only for verdict in adrift}
+        adrift = []
+    else:
+        placed = dict[int, str]()
+
+    def of_scope(scope: str) -> list[ClaimVerdict]:
+        return [verdict for verdict in verdicts if placed.get(id(verdict), verdict.claim.scope) == scope]
+
+    for record in records:
+        bad_here = [claim for claim in bad if claim.scope in (None, record.scope)]
+        yield record.key, record, decide_state(record, of_scope(record.scope), bad_here, maybe_pids, adrift, unseen)
+    homeless = {verdict.claim.scope for verdict in verdicts if id(verdict) not in placed} - scopes
+    for scope in homeless:
+        if scope is None and records:
+            continue  # shown as doubt on each of them
+        held = [verdict for verdict in verdicts if verdict.claim.scope == scope]
+        if all(verdict.liveness is Liveness.STALE for verdict in held):
+            continue  # nothing on disk, nobody there: it was deleted
+        key = SessionKey(home.provider.name, home.home.path, scope or "", session_id)
+        yield key, None, decide_state(None, held)

@@ -1,0 +1,92 @@
+"""Every claim of a survey judged: what providers, journals and our own launches say of running processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+
+from msgspec import structs
+
+from corral.engine.gather import Facts
+from corral.model.claim import Claim, ClaimKind
+from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity
+from corral.model.verdict import ClaimVerdict, Liveness
+from corral.store.cache import Cache
+from corral.store.launches import Launch
+from corral.system.probe import probe_claim
+from corral.verdicts.journal import claims_of
+from corral.verdicts.liveness import decide_liveness, decide_superseded
+
+_PENDING_SECONDS = 120.0
+
+
+def launch_claims(launches: Iterable[Launch]) -> list[Claim]:
+    """Our own word, until the provider's first one."""
+    return [
+        Claim(
+            kind=ClaimKind.LAUNCH,
+            provider=launch.key.provider,
+            home=launch.key.home,
+            scope=launch.key.scope,
+            session_id=launch.key.session_id,
+            path=launch.path,
+            pid=launch.process.pid,
+            written_at=launch.launched_at,
+            boot_id=launch.process.boot_id,
+            pid_ns=launch.process.pid_ns,
+            start_ticks=launch.process.start_ticks,
+            work_dir=launch.cwd,
+        )
+        for launch in launches
+        if not launch.confirmed
+    ]
+
+
+def _doubt_old_launches(verdicts: Sequence[ClaimVerdict], now: float) -> list[ClaimVerdict]:
+    """A launch that was never confirmed is pending for a while; then the process may have any session, this one too."""
+    return [
+        structs.replace(
+            verdict,
+            liveness=Liveness.UNKNOWN,
+            rule="unconfirmed",
+            reason=f"corral started pid {verdict.claim.pid} on it, and its provider never said what it serves",
+            identity=None,
+        )
+        if verdict.claim.kind is ClaimKind.LAUNCH
+        and verdict.liveness is Liveness.LIVE
+        and now - (verdict.claim.written_at or 0.0) > _PENDING_SECONDS
+        else verdict
+        for verdict in verdicts
+    ]
+
+
+def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence[Claim]) -> list[ClaimVerdict]:
+    canonical = {os.path.realpath(home.home.path): home.home.path for home in facts.homes}
+    claims = [claim for home in facts.homes for claim in home.claims]
+    claims += launched
+    for journal in facts.journals:
+        home = canonical.get(os.path.realpath(journal.home), journal.home)
+        claims += [structs.replace(claim, home=home) for claim in claims_of(journal)]
+    verdicts: list[ClaimVerdict] = []
+    pins: list[tuple[str, float, ProcessIdentity]] = []
+    for claim in claims:
+        exact = claim.start_ticks is not None
+        pin = None
+        if not exact and claim.written_at is not None:
+            pin = cache.find_pin(claim.path, claim.pid, claim.written_at)
+        verdict = decide_liveness(claim, _probe(claim), host, pin)
+        verdicts.append(verdict)
+        if not exact and pin is None and verdict.identity is not None and claim.written_at is not None:
+            pins.append((claim.path, claim.written_at, verdict.identity))
+    cache.keep_pins(pins)
+    return _doubt_old_launches(decide_superseded(verdicts), host.now)
+
+
+def _probe(claim: Claim) -> ProbeFacts | None:
+    return None if claim.ended_at is not None else probe_claim(claim)
+
+
+def accounted_processes(facts: Facts, judged: Sequence[ClaimVerdict]) -> set[ProcessIdentity]:
+    """The processes that a verified claim names, or that reported to our journal."""
+    named = {verdict.identity for verdict in judged if verdict.liveness is Liveness.LIVE and verdict.identity}
+    return named | {journal.identity for journal in facts.journals}
