@@ -31,8 +31,7 @@ def test_thirty_tabs_come_back_by_restore_all(site, visit):
     expect(seen.page.get_by_role("progressbar")).to_be_visible()
     expect(seen.page.get_by_text(f"All {MANY} tabs are back.")).to_be_attached(timeout=RESTORE_SECONDS * 1000)
     site.wait_for_tabs("running", MANY)
-    served = {one["session_id"] for one in site.api("sessions")["sessions"] if one["state"] == "live"}
-    assert set(ids) <= served
+    wait_until(lambda: set(ids) <= _served(site), "every conversation served")
     for number in (0, 17):
         seen.tab(f"Conversation {number}").first.click()
         seen.shows(f"session {ids[number]}")
@@ -207,3 +206,7 @@ def test_double_clicks_make_one_process(site, visit):
     other.row("Only once").dblclick()
     other.shows("session 00000000-0000-4000-8000-000000000001")
     assert len(site.tabs()) == 1
+
+
+def _served(site) -> set[str]:
+    return {one["session_id"] for one in site.api("sessions")["sessions"] if one["state"] == "live"}
