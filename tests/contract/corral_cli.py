@@ -101,7 +101,8 @@ class Corral:
 
     def wait_resting(self, expected: dict[str, str], timeout: float = WAIT_SECONDS) -> None:
         """Not live as soon as the process is dead; settled once its launchers have gone too."""
-        assert self.live() == {}
+        served = {name: row for name, row in self.rows().items() if row["state"] == "live"}
+        assert served == {}, json.dumps(served, indent=1)
         self.wait(
             lambda survey: {row["session_id"]: row["state"] for row in survey["sessions"]} == expected,
             f"should be {expected}",

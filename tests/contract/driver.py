@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -19,6 +20,9 @@ ESCAPE, CTRL_C = "\x1b", "\x03"
 READY_SECONDS = 60.0
 TURN_SECONDS = 60.0
 PRINT_SECONDS = 90.0
+_EQUAL_LOOKS = 3
+_LOOK_SECONDS = 0.05
+_MOST_LOOKS = 200
 
 
 class Driver(Protocol):
@@ -132,7 +136,19 @@ class Tui:
         return any(found and after in rest for _, found, rest in (whole.partition(f'"{text}"') for whole in wholes))
 
     def serving_pid(self) -> int:
-        """The process that holds the conversation: the last of the CLI's own levels below the terminal."""
+        """The process that holds the conversation: the last of the CLI's own levels below the terminal.
+
+        A child that it has just forked, and that is not yet the program it is to become, looks the same for a moment.
+        """
+        looks = [self._find_serving()]
+        for _ in range(_MOST_LOOKS):
+            time.sleep(_LOOK_SECONDS)
+            looks.append(self._find_serving())
+            if len(looks) >= _EQUAL_LOOKS and len(set(looks[-_EQUAL_LOOKS:])) == 1:
+                return looks[-1]
+        raise TimeoutError(f"no process stays the last one: {looks}")
+
+    def _find_serving(self) -> int:
         levels = [proc for proc in descendants(self.terminal.pid) if proc.pid == self.terminal.pid]
         for level in levels:
             below = (proc for proc in descendants(level.pid) if proc.ppid == level.pid and self.is_mine(proc))
