@@ -7,6 +7,9 @@ MADE := $(VENV)/.made
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 
+# Real programs beside each other on a busy machine: what failed must fail again alone, and both runs are shown.
+AGAIN := --last-failed --last-failed-no-failures none
+
 .PHONY: anew run setup web test lint unit browser contract bench clean
 
 run: setup
@@ -51,11 +54,11 @@ ALONE := $(shell unshare --pid --fork --mount-proc --kill-child true 2>/dev/null
 
 browser: $(READY_DEV) web
 	$(BIN)/python -m tests.browser.chromium
-	$(ALONE) $(BIN)/pytest -n 2 tests/browser
+	$(ALONE) $(BIN)/pytest -n 2 tests/browser || $(ALONE) $(BIN)/pytest $(AGAIN) tests/browser
 
 contract: $(READY_DEV)
 	$(BIN)/python -m tests.contract.agents
-	$(BIN)/pytest -n 2 --dist loadfile tests/contract
+	$(BIN)/pytest -n 2 --dist loadfile tests/contract || $(BIN)/pytest $(AGAIN) tests/contract
 
 bench: $(READY_DEV)
 	@for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
