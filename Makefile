@@ -7,7 +7,7 @@ MADE := $(VENV)/.made
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 
-# Real programs beside each other on a busy machine: what failed must fail again alone, and both runs are shown.
+# A browser beside others on a busy machine: what failed must fail again alone, and both runs are shown.
 AGAIN := --last-failed --last-failed-no-failures none
 
 .PHONY: anew run setup web test lint unit browser contract bench clean
@@ -58,7 +58,7 @@ browser: $(READY_DEV) web
 
 contract: $(READY_DEV)
 	$(BIN)/python -m tests.contract.agents
-	$(BIN)/pytest -n 2 --dist loadfile tests/contract || $(BIN)/pytest $(AGAIN) tests/contract
+	$(BIN)/pytest -n 2 --dist loadfile tests/contract
 
 bench: $(READY_DEV)
 	@for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
