@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.providers.kimi_cli.usage import UNRECORDED_KINDS, list_usage_sources, read_usage
+from corral.providers.kimi_cli.usage import UNRECORDED_KINDS, read_usage
+from corral.providers.kimi_cli.usage_sources import list_usage_sources
 from corral.system import blocks
 from tests.providers.kimi_support import FIXTURES, ODD_LINES
 
@@ -235,6 +236,7 @@ class TestWhatIsNotUsage:
     ) -> None:
         monkeypatch.setattr(blocks, "LARGEST_LINE", 10_000)
         monkeypatch.setattr(blocks, "CHUNK", 777)
+        monkeypatch.setattr(blocks, "_idle", [])
         long = spent(AT, note="x" * 20_000)
         dull = record("ToolResult", return_value="x" * 20_000)
         fits = spent(AT + 1, note="x" * 9_000)

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.providers.kimi_code.usage import UNRECORDED_KINDS, list_usage_sources, read_usage
+from corral.providers.kimi_code.usage import UNRECORDED_KINDS, read_usage
+from corral.providers.kimi_code.usage_sources import list_usage_sources
 from corral.system import blocks
 from tests.providers.kimi_support import FIXTURES, ODD_LINES
 
@@ -222,6 +223,7 @@ class TestWhatIsNotUsage:
     ) -> None:
         monkeypatch.setattr(blocks, "LARGEST_LINE", 10_000)
         monkeypatch.setattr(blocks, "CHUNK", 777)
+        monkeypatch.setattr(blocks, "_idle", [])
         dull = loop("tool.result", result="x" * 20_000)
         long = event("usage.record", model="x" * 20_000, usage=counts((1, 1, 1, 1)))
         batch = read(tmp_path, dull, spent(), long, spent(AT + 1))

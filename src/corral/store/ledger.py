@@ -182,8 +182,7 @@ class Ledger:
         try:
             repriced = self._begin_prices(pricer)
             writer = Writer(self.db)
-            for rows in found:
-                writer.write(rows)
+            writer.write(list(found))
             price_stale(self.db, pricer)
             if self._aside is None:
                 refresh_sums(self.db, writer.touched)

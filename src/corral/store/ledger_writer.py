@@ -6,9 +6,9 @@ Standard library only, like the ledger itself.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from corral.store.ledger_rows import SHARED, STAND_IN, Rows, SourceState
+from corral.store.ledger_rows import SHARED, STAND_IN, Row, Rows, SourceState
 
 _HOME_OF = "(SELECT path FROM homes JOIN sessions ON homes.id = sessions.home WHERE sessions.id = {})"
 _OWN = (
@@ -50,6 +50,20 @@ ON CONFLICT (home, key) DO UPDATE SET
     rank = min(rank, excluded.rank), at = min(at, excluded.at)
 WHERE {_OWN} OR excluded.at < at
 """
+_UPSERT_SOURCE = (
+    f"INSERT INTO sources (path, {', '.join(SourceState._fields)}, described) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (path) DO UPDATE SET device = excluded.device, inode = excluded.inode, size = excluded.size,"
+    " mtime_ns = excluded.mtime_ns, head = excluded.head, head_size = excluded.head_size,"
+    " offset = excluded.offset, tail = excluded.tail, described = excluded.described"
+)
+_UPSERT_SESSION = (
+    "INSERT INTO sessions (home, scope, session_id, work_dir, has_log) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT DO UPDATE SET has_log = max(has_log, excluded.has_log), work_dir = CASE"
+    " WHEN excluded.has_log THEN coalesce(excluded.work_dir, iif(has_log, work_dir, NULL))"
+    " WHEN has_log THEN work_dir"
+    " ELSE min(coalesce(work_dir, excluded.work_dir), coalesce(excluded.work_dir, work_dir)) END"
+)
+"""Its own log tells where a session ran; a copy of its lines only as long as nothing else does."""
 
 
 class Writer:
@@ -58,43 +72,74 @@ class Writer:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self._homes: dict[tuple[str, str], int] = {}
-        self._sessions: dict[tuple[int, str, str, bool], int] = {}
+        self._sessions: dict[tuple[int, str, str], int] = {}
         self._families: dict[str, int] = {}
-        self._skipped: set[str] | None = None
         self.touched: set[int] = set()
         """Sessions that were written to; ledger_sums notes those that something was taken from."""
 
-    def write(self, rows: Rows) -> None:
-        home = self._home(rows.provider, rows.home)
-        self._store_source(rows)
-        family = self._family(rows.provider)
-        read = self._list_read(rows.provider, home) if not rows.session_id else {}
-        events, unrecorded = rows.events, rows.unrecorded
-        if read:
-            events = [row for row in events if not (row[2] >= STAND_IN and row[0] in read)]
-            unrecorded = [row for row in unrecorded if row[0] not in read]
-        for upsert, found in ((_UPSERT_EVENT, events), (_UPSERT_DEED, rows.deeds), (_UPSERT_UNRECORDED, unrecorded)):
-            # A file of the whole home names sessions without their container.
-            ids = {name: read.get(name) or self._session(rows, home, name) for name in {row[0] for row in found}}
-            self.touched.update(ids.values())
-            self._db.executemany(upsert, [(ids[row[0]], family, *row[1:]) for row in found])
+    def write(self, found: Sequence[Rows]) -> None:
+        """Many readings at once: statements that run once for all of them cost a fraction."""
+        self._store_sources(found)
+        own = [rows for rows in found if rows.session_id]
+        self._store_sessions(own)
+        self._store(_UPSERT_EVENT, ((rows, rows.events, {}) for rows in own))
+        self._store(_UPSERT_DEED, ((rows, rows.deeds, {}) for rows in own))
+        self._store(_UPSERT_UNRECORDED, ((rows, rows.unrecorded, {}) for rows in own))
+        for rows in found:
+            if not rows.session_id:
+                self._write_shared(rows)
 
-    def _store_source(self, rows: Rows) -> None:
-        store_state(self._db, rows.path, rows.state, rows.described)
-        if not rows.skips and rows.path not in self._list_skipped():
-            return
-        (source_id,) = self._db.execute("SELECT id FROM sources WHERE path = ?", (rows.path,)).fetchone()
-        self._db.execute("DELETE FROM skips WHERE source = ? AND offset >= ?", (source_id, rows.since))
-        self._db.executemany(
-            "INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", [(source_id, *skip) for skip in rows.skips]
-        )
+    def _write_shared(self, rows: Rows) -> None:
+        """A file of the whole home names sessions without their container, and stands in where no log was read."""
+        read = self._list_read(rows.provider, self._home(rows.provider, rows.home))
+        events = [row for row in rows.events if not (row[2] >= STAND_IN and row[0] in read)]
+        unrecorded = [row for row in rows.unrecorded if row[0] not in read]
+        self._store(_UPSERT_EVENT, [(rows, events, read)])
+        self._store(_UPSERT_DEED, [(rows, rows.deeds, read)])
+        self._store(_UPSERT_UNRECORDED, [(rows, unrecorded, read)])
 
-    def _list_skipped(self) -> set[str]:
-        """The files of which lines could not be counted when this transaction began."""
-        if self._skipped is None:
-            query = "SELECT DISTINCT path FROM skips JOIN sources ON sources.id = source"
-            self._skipped = {path for (path,) in self._db.execute(query)}
-        return self._skipped
+    def _store(self, upsert: str, found: Iterable[tuple[Rows, list[Row], dict[str, int]]]) -> None:
+        self._db.executemany(upsert, self._bind(found))
+
+    def _bind(self, found: Iterable[tuple[Rows, list[Row], dict[str, int]]]) -> Iterator[Row]:
+        """Rows with the number of their session instead of its id; `read` are sessions that are known already."""
+        for rows, some, read in found:
+            if some:
+                home, family = self._home(rows.provider, rows.home), self._family(rows.provider)
+                names = {row[0] for row in some}
+                ids = {name: read.get(name) or self._session(rows, home, name) for name in names}
+                self.touched.update(ids.values())
+                for row in some:
+                    yield (ids[row[0]], family, *row[1:])
+
+    def _store_sources(self, found: Sequence[Rows]) -> None:
+        self._db.executemany(_UPSERT_SOURCE, [(rows.path, *rows.state, rows.described) for rows in found])
+        query = "SELECT DISTINCT path FROM skips JOIN sources ON sources.id = source"
+        skipped = {path for (path,) in self._db.execute(query)}
+        for rows in found:
+            if rows.skips or rows.path in skipped:
+                (source,) = self._db.execute("SELECT id FROM sources WHERE path = ?", (rows.path,)).fetchone()
+                self._db.execute("DELETE FROM skips WHERE source = ? AND offset >= ?", (source, rows.since))
+                self._db.executemany(
+                    "INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", [(source, *skip) for skip in rows.skips]
+                )
+
+    def _store_sessions(self, found: Sequence[Rows]) -> None:
+        """The sessions whose own logs these are. What was known of one by its name alone becomes its own."""
+        keys = {(self._home(rows.provider, rows.home), rows.scope, rows.session_id): rows for rows in found}
+        self._db.executemany(_UPSERT_SESSION, [(*key, rows.work_dir, True) for key, rows in keys.items()])
+        bare = {
+            (home, session_id): session
+            for home in {key[0] for key in keys}
+            for session, session_id in self._db.execute(
+                "SELECT id, session_id FROM sessions WHERE home = ? AND scope = ''", (home,)
+            )
+        }
+        for home, scope, session_id in keys:
+            found_id = self._find_session(home, scope, session_id)
+            self._sessions[home, scope, session_id] = found_id
+            if scope and (home, session_id) in bare:
+                self._adopt(bare[home, session_id], found_id)
 
     def _home(self, provider: str, path: str) -> int:
         if (provider, path) not in self._homes:
@@ -106,29 +151,15 @@ class Writer:
         return self._homes[provider, path]
 
     def _session(self, rows: Rows, home: int, session_id: str) -> int:
-        own = rows.session_id == session_id
-        cached = (home, rows.scope, session_id, own)
-        if cached not in self._sessions:
-            self._sessions[cached] = self._store_session(rows, home, session_id, own=own)
-        return self._sessions[cached]
-
-    def _store_session(self, rows: Rows, home: int, session_id: str, *, own: bool) -> int:
-        """Its own log tells where a session ran; a copy of its lines only as long as nothing else does."""
         key = (home, rows.scope, session_id)
-        self._db.execute(
-            "INSERT INTO sessions (home, scope, session_id, work_dir, has_log) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT DO UPDATE SET has_log = max(has_log, excluded.has_log), work_dir = CASE"
-            " WHEN excluded.has_log THEN coalesce(excluded.work_dir, iif(has_log, work_dir, NULL))"
-            " WHEN has_log THEN work_dir"
-            " ELSE min(coalesce(work_dir, excluded.work_dir), coalesce(excluded.work_dir, work_dir)) END",
-            (*key, rows.work_dir, own),
-        )
+        if key not in self._sessions:
+            self._db.execute(_UPSERT_SESSION, (*key, rows.work_dir, False))
+            self._sessions[key] = self._find_session(*key)
+        return self._sessions[key]
+
+    def _find_session(self, home: int, scope: str, session_id: str) -> int:
         find = "SELECT id FROM sessions WHERE home = ? AND scope = ? AND session_id = ?"
-        (found,) = self._db.execute(find, key).fetchone()
-        bare = self._db.execute(find, (home, "", session_id)).fetchone() if own and rows.scope else None
-        if bare is not None:
-            self._adopt(bare[0], found)
-        return found
+        return self._db.execute(find, (home, scope, session_id)).fetchone()[0]
 
     def _adopt(self, bare: int, session: int) -> None:
         """The log of a session is found that only a file of the whole home had named."""
@@ -156,11 +187,5 @@ class Writer:
         return dict(rows.fetchall())
 
 
-def store_state(db: sqlite3.Connection, path: str, state: Sequence[int], described: str | None = None) -> None:
-    db.execute(
-        f"INSERT INTO sources (path, {', '.join(SourceState._fields)}, described) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-        " ON CONFLICT (path) DO UPDATE SET device = excluded.device, inode = excluded.inode, size = excluded.size,"
-        " mtime_ns = excluded.mtime_ns, head = excluded.head, head_size = excluded.head_size,"
-        " offset = excluded.offset, tail = excluded.tail, described = excluded.described",
-        (path, *state, described),
-    )
+def store_state(db: sqlite3.Connection, path: str, state: Sequence[int]) -> None:
+    db.execute(_UPSERT_SOURCE, (path, *state, None))

@@ -1,17 +1,16 @@
-"""Long line files in blocks of whole lines: bounded memory, one buffer, and a line too long to hold passed over."""
+"""Long line files in blocks of whole lines: bounded memory, buffers used again, a line too long to hold passed over."""
 
 from __future__ import annotations
 
 import io
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import NamedTuple
 
-CHUNK = 1 << 20
+CHUNK = 256 << 10
 LARGEST_LINE = 16 << 20
 
-Find = Callable[[bytearray, int, int], re.Match[bytes] | None]
-"""`match` or `search` of a pattern."""
+_idle: list[bytearray] = []
+"""Buffers that no reading uses now: to make one costs more than to read a small file."""
 
 
 class Block(NamedTuple):
@@ -26,7 +25,17 @@ class Block(NamedTuple):
 
 def read_blocks(file: io.FileIO, begin: int, end: int) -> Iterator[Block]:
     """The lines that lie whole between two offsets. A line too long for memory is passed over."""
-    buffer = bytearray(min(CHUNK, max(end - begin, 1)))
+    try:
+        buffer = _idle.pop()
+    except IndexError:
+        buffer = bytearray(CHUNK)
+    try:
+        yield from _read_blocks(file, begin, end, buffer)
+    finally:
+        _idle.append(buffer)
+
+
+def _read_blocks(file: io.FileIO, begin: int, end: int, buffer: bytearray) -> Iterator[Block]:
     kept = 0
     """Bytes at the head of the buffer that belong to a line whose end was not met yet."""
     file.seek(begin)
@@ -49,30 +58,6 @@ def read_blocks(file: io.FileIO, begin: int, end: int) -> Iterator[Block]:
             yield Block(begin, buffer, filled, line_end, too_long=True)
             begin, kept = line_end, 0
             file.seek(begin)
-
-
-def find_lines(block: Block, is_dull: Find, find_edge: Find) -> Iterator[tuple[int, bytes]]:
-    """The block's lines that are not dull, with their place in it.
-
-    `is_dull` knows a dull line at its start. `find_edge` finds a newline that no dull line follows; or, with a group,
-    one at the end of a line that only begins like a dull one: it was torn, and a record went on behind it.
-    """
-    data, length = block.data, block.length
-    start = done = 0
-    plain = False
-    while start < length:
-        if plain or not is_dull(data, start, length):
-            done = data.find(b"\n", start, length) + 1
-            yield start, bytes(data[start : done - 1])
-        edge = find_edge(data, max(start, done - 1), length)
-        if edge is None:
-            return
-        plain = edge.lastindex is None
-        if not plain:
-            before = data.rfind(b"\n", 0, edge.start()) + 1
-            if before >= max(start, done):
-                yield before, bytes(data[before : edge.start()])
-        start = edge.end()
 
 
 def _find_line_end(file: io.FileIO, position: int, end: int) -> int | None:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
-from corral.model.key import Home, is_valid_id
-from corral.model.record import Skipped
-from corral.model.usage import UsageBatch, UsageSource
-from corral.providers.kimi_cli.places import NAME, list_buckets
-from corral.providers.kimi_cli.registry import LOCAL, read_registry
+from corral.model.usage import TokenUsage, UsageBatch, UsageSource
 from corral.providers.kimi_cli.usage_lines import (
     LOG,
     SHELLS,
@@ -16,14 +12,13 @@ from corral.providers.kimi_cli.usage_lines import (
     Message,
     Payload,
     Record,
-    Usage,
     find_command,
     find_seconds,
     unwrap,
 )
-from corral.system.log_records import list_earlier, read_records
+from corral.providers.kimi_cli.usage_quick import CALL, CALL_END, LINE, STATUS, TURN_END, is_whole
+from corral.system.log_records import Takers, list_earlier, make_known, read_records
 from corral.system.usage_batch import Gathered, clean_word, name_call
-from corral.system.visits import Visits
 
 UNRECORDED_KINDS: tuple[str, ...] = (
     "side questions (/btw) asked in the terminal",
@@ -33,44 +28,6 @@ UNRECORDED_KINDS: tuple[str, ...] = (
     "the last request of a sub-agent that was killed",
 )
 """Calls that kimi-cli 1.51 makes and that leave no trace in its logs (2026-11)."""
-
-
-def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
-    """The log of every session and of every sub-agent that has one; links and FIFOs are none."""
-    visits = visits or Visits()
-    visits.scan_below(f"{home.path}/sessions")
-    by_bucket = read_registry(home.path).by_bucket
-    for bucket in list_buckets(home.path):
-        if isinstance(bucket, Skipped):
-            continue
-        known = by_bucket.get(bucket.name)
-        work_dir = known.path if known is not None and known.kaos == LOCAL else None
-        for session_id in bucket.directories:
-            for path, agent in _list_logs(f"{bucket.path}/{session_id}", visits):
-                yield UsageSource(
-                    provider=NAME,
-                    home=home.path,
-                    scope=bucket.name,
-                    session_id=session_id,
-                    path=path,
-                    agent=agent,
-                    work_dir=work_dir,
-                )
-
-
-def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]:
-    for entry in visits.scan(session):
-        if entry.name == "wire.jsonl" and entry.is_file(follow_symlinks=False):
-            # kimi 1.51: whatever starts a sub-agent is written to its parent's log as well (2026-11)
-            visits.tie(session, entry.path)
-            yield entry.path, None
-        elif entry.name == "subagents" and entry.is_dir(follow_symlinks=False):
-            for agent in visits.scan(entry.path):
-                if agent.is_dir(follow_symlinks=False) and is_valid_id(agent.name):
-                    for log in visits.scan(agent.path):
-                        if log.name == "wire.jsonl" and log.is_file(follow_symlinks=False):
-                            visits.settle(agent.path)
-                            yield log.path, agent.name
 
 
 def read_usage(source: UsageSource, since: int) -> UsageBatch:
@@ -84,6 +41,7 @@ class _Reading:
     def __init__(self, source: UsageSource, since: int) -> None:
         self._source = source
         self._since = since
+        self._agent = None if source.agent is None else clean_word(source.agent)
         self.found = Gathered(source, since)
         self.open_step: float | None = None
         self._knows_step = since == 0
@@ -96,8 +54,47 @@ class _Reading:
         self._before: _Reading | None = None
 
     def read(self, stop: int | None) -> _Reading:
-        read_records(self._source.path, stop, LOG, self.found, self._take_record)
+        known = {
+            "step": self._know_step,
+            "status": self._know_status,
+            "call": self._know_call,
+            "end": self._know_end,
+            "turn": self._know_turn,
+        }
+        read_records(self._source.path, stop, LOG, self.found, Takers(self._take_record, make_known(LINE, known)))
         return self
+
+    def _know_step(self, line: re.Match[bytes]) -> bool:
+        self.open_step, self._knows_step = float(line[1]), True
+        return True
+
+    def _know_status(self, line: re.Match[bytes]) -> bool:
+        stamp, other, output, read, creation, message = line.group(*STATUS)
+        tokens = TokenUsage(int(other), int(read), int(creation), 0, int(output))
+        self._take_request(stamp.decode(), float(stamp), message.decode(), tokens)
+        return True
+
+    def _know_call(self, line: re.Match[bytes]) -> bool:
+        stamp, call, name, program = line.group(*CALL)
+        tool = name.decode()
+        if not is_whole(line, CALL_END) or (program is None and tool in SHELLS):
+            return False
+        if program is not None and tool in SHELLS:
+            tool = f"{tool} {program.decode()}"
+        word = call.decode()
+        self.calls.add(word)
+        self._do_call(self._agent, stamp.decode(), float(stamp), word, name.decode(), tool)
+        return True
+
+    def _know_end(self, _line: re.Match[bytes]) -> bool:
+        self._close_step("interrupted turn")
+        return True
+
+    def _know_turn(self, line: re.Match[bytes]) -> bool:
+        if not is_whole(line, TURN_END):
+            return False
+        self._begin_turn(line[1].decode(), float(line[1]))
+        return True
 
     def _take_record(self, record: Record, line: bytes, offset: int) -> None:
         message, stamp = record.message, record.timestamp
@@ -121,11 +118,9 @@ class _Reading:
             case "TurnEnd":
                 self._close_step("interrupted turn")
             case "TurnBegin":
-                self._close_step("killed turn")
-                self.calls, self._knows_turn = set(), True
-                self._take_turn(message, stamp, at)
+                self._begin_turn(repr(stamp), at)
             case "SteerInput":
-                self._take_turn(message, stamp, at)
+                self._count_turn(repr(stamp), at, "SteerInput")
             case "ToolCall" | "ToolCallRequest":
                 self._take_call(message, stamp, at, line)
             case "CompactionBegin":
@@ -135,32 +130,44 @@ class _Reading:
             case _:
                 pass
 
-    def _take_turn(self, message: Message, stamp: float, at: float) -> None:
-        if self._source.agent is None:  # what a sub-agent is told is part of its parent's turn
-            self.found.do(f"turn:{stamp!r}:{message.type}", at, "turn")
+    def _begin_turn(self, stamp: str, at: float) -> None:
+        self._close_step("killed turn")
+        self.calls, self._knows_turn = set(), True
+        self._count_turn(stamp, at, "TurnBegin")
+
+    def _count_turn(self, stamp: str, at: float, kind: str) -> None:
+        if self._agent is None:  # what a sub-agent is told is part of its parent's turn
+            self.found.do(f"turn:{stamp}:{kind}", at, "turn")
 
     def _take_status(self, payload: Payload, stamp: float, at: float) -> None:
-        usage, agent = payload.token_usage, self._source.agent
-        if usage is not None:
-            self.open_step, self._knows_step = None, True
-            key = self._key(payload, stamp) if agent is None else self._agent_key(payload, agent)
-            self._spend(key, at, agent, usage)
+        if payload.token_usage is not None:
+            self._take_request(repr(stamp), at, _name_message(payload), payload.token_usage.tokens)
         elif payload.message_id is not None:
             self.open_step, self._knows_step = None, True
             self.found.leave(f"unmeasured:{stamp!r}", at, "request without usage")
 
+    def _take_request(self, stamp: str, at: float, message: str | None, tokens: TokenUsage) -> None:
+        self.open_step, self._knows_step = None, True
+        agent = self._agent
+        key = _make_key(stamp, message, tokens) if agent is None else self._make_agent_key(agent, message, tokens)
+        self.found.spend(key, at, tokens, agent=agent)
+
     def _take_mirror(self, message: Message, stamp: float | None, at: float | None, line: bytes, offset: int) -> None:
         """A sub-agent's event in its parent's log. Since 1.25 the sub-agent has a log of its own as well."""
-        agent, legacy, inner = unwrap(message)
+        named, legacy, inner = unwrap(message)
+        agent = None if named is None else clean_word(named)
         usage = inner.payload.token_usage if inner.type == "StatusUpdate" else None
         if at is None or stamp is None:
             if usage is not None:
                 self.found.skip(offset, "usage without a time")
         elif usage is not None:
-            key = self._key(inner.payload, stamp) if agent is None else self._agent_key(inner.payload, agent)
-            self._spend(key, at, agent or legacy, usage)
+            word, tokens = _name_message(inner.payload), usage.tokens
+            key = (
+                _make_key(repr(stamp), word, tokens) if agent is None else self._make_agent_key(agent, word, tokens)
+            )
+            self.found.spend(key, at, tokens, agent=agent or (None if legacy is None else clean_word(legacy)))
         elif inner.type == "ToolCall":
-            self._do_call(inner, agent, stamp, at, line)
+            self._do_decoded_call(inner, agent, stamp, at, line)
         elif inner.type == "CompactionBegin" and agent is None:
             self.found.leave(f"compaction:{stamp!r}", at, "compaction")
 
@@ -170,39 +177,36 @@ class _Reading:
             self.calls.add(call)
         elif call in self.calls or self._was_called(call):
             return  # the same call, handed to the client that is to carry it out
-        self._do_call(message, self._source.agent, stamp, at, line)
+        self._do_decoded_call(message, self._agent, stamp, at, line)
 
-    def _do_call(self, message: Message, agent: str | None, stamp: float, at: float, line: bytes) -> None:
+    def _do_decoded_call(self, message: Message, agent: str | None, stamp: float, at: float, line: bytes) -> None:
         payload = message.payload
         name = clean_word((payload.function.name if payload.function else None) or payload.name)
-        call = clean_word(payload.id)
-        key = f"tool:{stamp!r}:{call}" if agent is None else f"tool:{clean_word(agent)}:{call}:{name}"
-        self.found.do(key, at, "tool", name_call(name, find_command(line) if name in SHELLS else None))
+        tool = name_call(name, find_command(line) if name in SHELLS else None)
+        self._do_call(agent, repr(stamp), at, clean_word(payload.id), name, tool)
 
-    def _key(self, payload: Payload, stamp: float) -> str:
-        usage = payload.token_usage.key if payload.token_usage else ""
-        if payload.message_id is None:
-            return f"t:{stamp!r}:{usage}"
-        return f"m:{clean_word(payload.message_id)}:{stamp!r}:{usage}"
+    def _do_call(self, agent: str | None, stamp: str, at: float, call: str, name: str, tool: str) -> None:
+        key = f"tool:{stamp}:{call}" if agent is None else f"tool:{agent}:{call}:{name}"
+        self.found.do(key, at, "tool", tool)
 
-    def _agent_key(self, payload: Payload, agent: str) -> str:
+    def _make_agent_key(self, agent: str, message: str | None, tokens: TokenUsage) -> str:
         """The same for a sub-agent's own record and its mirror, whose times differ."""
-        usage = payload.token_usage.key if payload.token_usage else ""
-        if payload.message_id is not None:
-            return f"a:{clean_word(agent)}:{clean_word(payload.message_id)}:{usage}"
+        if message is not None:
+            return f"a:{agent}:{message}:{_list_counts(tokens)}"
         # Without an id the n-th of equal usages in one log is the n-th of them in the other.
         if not self._knows_repeats:
             self.repeats, self._knows_repeats = dict(self._read_before().repeats), True
-        key = f"n:{clean_word(agent)}:{usage}"
+        key = f"n:{agent}:{_list_counts(tokens)}"
         count = self.repeats[key] = self.repeats.get(key, 0) + 1
         return f"{key}#{count}"
 
     def _close_step(self, kind: str) -> None:
         if not self._knows_step:
             self.open_step = self._find_open_step()
-        at = find_seconds(self.open_step)
-        if at is not None:
-            self.found.leave(f"step:{self.open_step!r}", at, kind)
+        if self.open_step is not None:
+            at = find_seconds(self.open_step)
+            if at is not None:
+                self.found.leave(f"step:{self.open_step!r}", at, kind)
         self.open_step, self._knows_step = None, True
 
     def _find_open_step(self) -> float | None:
@@ -240,5 +244,15 @@ class _Reading:
             self._before = _Reading(self._source, 0).read(self._since)
         return self._before
 
-    def _spend(self, key: str, at: float, agent: str | None, usage: Usage) -> None:
-        self.found.spend(key, at, usage.tokens, agent=None if agent is None else clean_word(agent))
+
+def _make_key(stamp: str, message: str | None, tokens: TokenUsage) -> str:
+    counts = _list_counts(tokens)
+    return f"t:{stamp}:{counts}" if message is None else f"m:{message}:{stamp}:{counts}"
+
+
+def _list_counts(tokens: TokenUsage) -> str:
+    return f"{tokens.input},{tokens.output},{tokens.cache_read},{tokens.cache_write}"
+
+
+def _name_message(payload: Payload) -> str | None:
+    return None if payload.message_id is None else clean_word(payload.message_id)

@@ -8,6 +8,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from corral.model.usage import TokenUsage
+from corral.providers.kimi_cli.usage_quick import LINE, USAGE_END
 from corral.system.foreign_json import ForeignDecoder
 from corral.system.log_records import LogForm
 
@@ -15,23 +16,7 @@ _LATEST = 1e11  # epoch seconds; larger numbers are milliseconds
 _USAGE_MARKER = b'"token_usage"'
 STEP_MARKERS = (_USAGE_MARKER, b'"StepBegin"', b'"TurnBegin"', b'"TurnEnd"', b'"StepInterrupted"')
 _MARKERS = (*STEP_MARKERS, b'"ToolCall"', b'"SteerInput"', b'"CompactionBegin"', b'"BtwBegin"', b'"ToolCallRequest"')
-_DULL = (
-    rb'"(?:ContentPart|ToolResult|ToolCallPart|ApprovalRequest|ApprovalResponse|QuestionRequest|Notification'
-    rb'|HookTriggered|HookResolved|PlanDisplay|CompactionEnd)"'
-)
-_DULL_HEAD = (
-    rb'\{"timestamp": ?[-+.0-9eE]+, ?"message": ?\{"type": ?(?:'
-    + _DULL
-    + rb'|"SubagentEvent", ?"payload": ?\{(?:"[a-z_]+": ?(?:"[^"\\\n]*"|null), ?)*+"event": ?\{"type": ?'
-    + _DULL
-    + rb")"
-)
-"""Only a short cut over the layout that kimi-cli writes: what it does not match is decoded or searched for markers."""
 _RECORD_HEAD = re.compile(r'\{"timestamp": ?[-+.0-9eE]+, ?"message": ?\{"type"')
-_is_dull = re.compile(_DULL_HEAD).match
-_USAGE_TAIL = rb"""(?<="mcp_status": null\}\}\}\n)|(?<="plan_mode": false\}\}\}\n)|(?<="plan_mode": true\}\}\}\n)"""
-"""How kimi 1.51 ends a record of usage (2026-11): behind the torn remains of a text only this shows it at no cost."""
-_find_edge = re.compile(rb"\n(?:(?:" + _USAGE_TAIL + rb")()|(?!\Z|" + _DULL_HEAD + rb"))").search
 _is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
 SHELLS = frozenset({"Shell", "Bash", "CMD", "PowerShell"})
 
@@ -52,10 +37,6 @@ class Usage(Struct):
             cache_write=self.input_cache_creation,
             output=self.output,
         )
-
-    @property
-    def key(self) -> str:
-        return f"{self.input_other},{self.output},{self.input_cache_read},{self.input_cache_creation}"
 
 
 class _Function(Struct):
@@ -146,4 +127,4 @@ def _has_time(record: Record) -> bool:
     return find_seconds(record.timestamp) is not None
 
 
-LOG = LogForm("kimi-cli", ForeignDecoder(Record), _RECORD_HEAD, _is_dull, _find_edge, _is_marked, _has_time)
+LOG = LogForm("kimi-cli", ForeignDecoder(Record), _RECORD_HEAD, LINE, USAGE_END, _is_marked, _has_time)

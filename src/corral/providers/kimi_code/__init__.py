@@ -31,7 +31,7 @@ __getattr__ = lazy_parts(
     plan_resume="restore",
     plan_start="start",
     hook_target="hooks:TARGET",
-    list_usage_sources="usage",
+    list_usage_sources="usage_sources",
     read_usage="usage",
     unrecorded_kinds="usage:UNRECORDED_KINDS",
 )

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
 
-from corral.model.key import Home, is_valid_id
-from corral.model.record import Skipped
-from corral.model.usage import UsageBatch, UsageSource
-from corral.providers.kimi_code.places import NAME, list_buckets
-from corral.providers.kimi_code.state import State, read_state, seconds
-from corral.providers.kimi_code.usage_lines import (
-    LOG,
-    REQUEST_MARKERS,
-    SHELLS,
-    Record,
-    find_command,
-)
-from corral.system.log_records import list_earlier, read_records
+from corral.model.usage import TokenUsage, UsageBatch, UsageSource
+from corral.providers.kimi_code.state import seconds
+from corral.providers.kimi_code.usage_lines import LOG, REQUEST_MARKERS, SHELLS, Record, find_command
+from corral.providers.kimi_code.usage_quick import CALL, LINE, REQUEST, USAGE, find_end
+from corral.providers.kimi_code.usage_sources import MAIN
+from corral.system.log_records import Takers, list_earlier, make_known, read_records
 from corral.system.usage_batch import Gathered, clean_word, name_call
-from corral.system.visits import Visits
 
 UNRECORDED_KINDS: tuple[str, ...] = (
     "session titles made by a service of Kimi",
@@ -28,57 +20,6 @@ UNRECORDED_KINDS: tuple[str, ...] = (
 )
 """Calls that kimi-code 2.1 makes and that leave no trace in its logs (2026-11)."""
 
-_MAIN = "main"
-_MOST_FORKS = 32
-
-
-def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
-    """The log of every agent of every session; links and FIFOs are none."""
-    visits = visits or Visits()
-    visits.scan_below(f"{home.path}/sessions")
-    for bucket in list_buckets(home.path):
-        if isinstance(bucket, Skipped):
-            continue
-        for session_id in bucket.sessions:
-            session = f"{bucket.path}/{session_id}"
-            logs = list(_list_logs(session, visits))
-            found = read_state(f"{session}/state.json") if logs else None
-            state = found if isinstance(found, State) else None
-            for path, agent in logs:
-                yield UsageSource(
-                    provider=NAME,
-                    home=home.path,
-                    scope=bucket.name,
-                    session_id=session_id,
-                    path=path,
-                    agent=agent,
-                    work_dir=state.cwd if state else None,
-                    parent_id=clean_word(state.forked_from) if state and state.forked_from else None,
-                    generation=_count_forks(bucket.path, state),
-                )
-
-
-def _count_forks(bucket: str, state: State | None) -> int:
-    """How many forks lead to a session from the first one, as far as their state still tells."""
-    count = 0
-    while state is not None and state.forked_from and count < _MOST_FORKS:
-        count += 1
-        parent = state.forked_from
-        found = read_state(f"{bucket}/{parent}/state.json") if is_valid_id(parent) else None
-        state = found if isinstance(found, State) else None
-    return count
-
-
-def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]:
-    for entry in visits.scan(session):
-        if entry.name == "agents" and entry.is_dir(follow_symlinks=False):
-            visits.settle(session)
-            for agent in visits.scan(entry.path):
-                if agent.is_dir(follow_symlinks=False) and is_valid_id(agent.name):
-                    for log in visits.scan(agent.path):
-                        if log.name == "wire.jsonl" and log.is_file(follow_symlinks=False):
-                            visits.settle(agent.path)
-                            yield log.path, None if agent.name == _MAIN else agent.name
 
 
 def read_usage(source: UsageSource, since: int) -> UsageBatch:
@@ -101,8 +42,40 @@ class _Reading:
         self._before: _Reading | None = None
 
     def read(self, stop: int | None) -> _Reading:
-        read_records(self._source.path, stop, LOG, self.found, self._take_record)
+        known = {
+            "usage": self._know_usage,
+            "request": self._know_request,
+            "ended": self._know_ended,
+            "call": self._know_call,
+        }
+        read_records(self._source.path, stop, LOG, self.found, Takers(self._take_record, make_known(LINE, known)))
         return self
+
+    def _know_usage(self, line: re.Match[bytes]) -> bool:
+        agent, alias, other, output, read, creation, scope, time = line.group(*USAGE)
+        tokens = TokenUsage(int(other), int(read), int(creation), 0, int(output))
+        self._take_request(agent.decode(), alias.decode(), tokens, scope.decode(), time.decode(), int(time) / 1000)
+        return True
+
+    def _know_request(self, line: re.Match[bytes]) -> bool:
+        model, alias, time = line.group(*REQUEST)
+        self._open_request(float(time), model.decode(), alias.decode())
+        return True
+
+    def _know_ended(self, _line: re.Match[bytes]) -> bool:
+        self.open_request, self._knows_request = None, True
+        return True
+
+    def _know_call(self, line: re.Match[bytes]) -> bool:
+        call, name, program = line.group(*CALL)
+        tool = name.decode()
+        time = find_end(line)
+        if time is None or (program is None and tool in SHELLS):
+            return False
+        if program is not None and tool in SHELLS:
+            tool = f"{tool} {program.decode()}"
+        self.found.do(f"tool:{time.decode()}:{call.decode()}", int(time) / 1000, "tool", tool)
+        return True
 
     def _take_record(self, record: Record, line: bytes, offset: int) -> None:
         stamp, at = record.time, seconds(record.time)
@@ -114,9 +87,7 @@ class _Reading:
             case "usage.record":
                 self._take_usage(record, stamp, at, offset)
             case "llm.request":
-                self.open_request, self._knows_request = stamp, True
-                if record.model and record.model_alias:
-                    self.models[record.model_alias] = record.model
+                self._open_request(stamp, record.model, record.model_alias)
             case "turn.ended":
                 self.open_request, self._knows_request = None, True
             case "turn.prompt":
@@ -134,24 +105,27 @@ class _Reading:
         if usage is None:
             self.found.skip(offset, "a usage record without usage")
             return
+        agent = clean_word(record.agent_id) or self._source.agent or MAIN
+        self._take_request(agent, record.model, usage.tokens, record.usage_scope, f"{stamp:.0f}", at)
+
+    def _take_request(
+        self, agent: str, alias: str | None, tokens: TokenUsage, scope: str | None, stamp: str, at: float
+    ) -> None:
         self.open_request, self._knows_request = None, True
         # step.end names the message, but comes later: with it a key would depend on where a reading ended.
-        agent, alias = self._agent_of(record), clean_word(record.model)
-        key = f"{agent}:{stamp:.0f}:{alias}:{usage.key}"
-        if not usage.tokens.total:
-            interrupted = record.usage_scope in {None, "turn"}
+        counts = f"{tokens.input},{tokens.output},{tokens.cache_read},{tokens.cache_write}"
+        key = f"{agent}:{stamp}:{clean_word(alias)}:{counts}"
+        if not tokens.total:
+            interrupted = scope in {None, "turn"}
             self.found.leave(f"zero:{key}", at, "interrupted turn" if interrupted else "request without usage")
             return
-        self.found.spend(
-            key,
-            at,
-            usage.tokens,
-            agent=None if agent == _MAIN else agent,
-            model=clean_word(self._find_model(record.model)) or None,
-        )
+        model = clean_word(self._find_model(alias)) or None
+        self.found.spend(key, at, tokens, agent=None if agent == MAIN else agent, model=model)
 
-    def _agent_of(self, record: Record) -> str:
-        return clean_word(record.agent_id) or self._source.agent or _MAIN
+    def _open_request(self, stamp: float, model: str | None, alias: str | None) -> None:
+        self.open_request, self._knows_request = stamp, True
+        if model and alias:
+            self.models[alias] = model
 
     def _find_model(self, alias: str | None) -> str | None:
         """What the nearest request before named for this alias, else the alias."""
@@ -186,7 +160,7 @@ class _Reading:
             self.open_request = self._find_open_request()
         at = seconds(self.open_request)
         if at is not None:
-            agent = self._source.agent or _MAIN
+            agent = self._source.agent or MAIN
             self.found.leave(f"request:{agent}:{self.open_request:.0f}", at, "killed turn")
         self.open_request, self._knows_request = None, True
 

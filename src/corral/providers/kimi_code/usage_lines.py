@@ -9,23 +9,13 @@ from msgspec import Meta, Struct
 
 from corral.model.usage import TokenUsage
 from corral.providers.kimi_code.state import seconds
+from corral.providers.kimi_code.usage_quick import LINE, USAGE_END
 from corral.system.foreign_json import ForeignDecoder
 from corral.system.log_records import LogForm
 
 REQUEST_MARKERS = (b'"usage.record"', b'"llm.request"', b'"turn.prompt"', b'"turn.ended"')
 _MARKERS = (*REQUEST_MARKERS, b'"tool.call"', b'"turn.steer"')
-_DULL_HEAD = (
-    rb'\{"type": ?"(?:context\.(?:append_message|undo|undone)|token_counting\.[a-z_]+|llm\.tools_snapshot'
-    rb"|profile\.bind|prompt\.[a-z_]+|subagent\.[a-z_]+|interaction\.[a-z_]+|permission\.[a-z_]+"
-    rb'|context\.append_loop_event", ?"agentId": ?"[^"\\\n]*", ?"event": ?\{"type": ?'
-    rb'"(?:content\.part|tool\.result|step\.begin|step\.end))"'
-)
-"""Only a short cut over the layout that kimi-code writes: what it does not match is decoded or searched for markers."""
 _RECORD_HEAD = re.compile(r'\{"type": ?"')
-_is_dull = re.compile(_DULL_HEAD).match
-_USAGE_TAIL = rb"""(?<="usageScope":"turn","time":\d{13}\}\n)|(?<="usageScope":"session","time":\d{13}\}\n)"""
-"""How kimi-code 2.1 ends a record of usage (2026-11): behind the torn remains of text only this shows it at no cost."""
-_find_edge = re.compile(rb"\n(?:(?:" + _USAGE_TAIL + rb")()|(?!\Z|" + _DULL_HEAD + rb"))").search
 _is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
 SHELLS = frozenset({"Bash", "Shell", "PowerShell"})
 
@@ -46,10 +36,6 @@ class Usage(Struct, rename="camel"):
             cache_write=self.input_cache_creation,
             output=self.output,
         )
-
-    @property
-    def key(self) -> str:
-        return f"{self.input_other},{self.output},{self.input_cache_read},{self.input_cache_creation}"
 
 
 class _LoopEvent(Struct, rename="camel"):
@@ -98,4 +84,4 @@ def _has_time(record: Record) -> bool:
     return seconds(record.time) is not None
 
 
-LOG = LogForm("kimi-code", ForeignDecoder(Record), _RECORD_HEAD, _is_dull, _find_edge, _is_marked, _has_time)
+LOG = LogForm("kimi-code", ForeignDecoder(Record), _RECORD_HEAD, LINE, USAGE_END, _is_marked, _has_time)
