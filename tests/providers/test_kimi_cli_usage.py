@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.providers.kimi_cli.usage import UNRECORDED_KINDS, read_usage
+from corral.providers.kimi_cli import usage as reading
 from corral.providers.kimi_cli.usage_sources import list_usage_sources
 from corral.system import blocks
+from corral.system.usage_files import read_source
 from tests.providers.kimi_support import FIXTURES, ODD_LINES
 
 WORK_DIR = "/home/dev/projects/app"
@@ -268,7 +269,7 @@ class TestUnrecorded:
 
     def test_k9_a_side_question_over_the_wire(self, tmp_path: Path) -> None:
         assert self.kinds(read(tmp_path, record("BtwBegin", id="b1", question="?"))) == ["side question"]
-        assert any("/btw" in kind for kind in UNRECORDED_KINDS)
+        assert any("/btw" in kind for kind in reading.UNRECORDED_KINDS)
 
     @pytest.mark.parametrize(
         ("between", "kinds"),
@@ -368,6 +369,10 @@ MIXED = (
     mirrored(spent(AT + 14, None), AT + 14),
     record("TurnBegin", AT + 15, user_input="z"),
 )
+
+
+def read_usage(source: UsageSource, since: int) -> UsageBatch:
+    return read_source(reading.read_usage, source, since)
 
 
 def parts(*batches: UsageBatch) -> tuple[object, ...]:

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.providers.kimi_code.usage import UNRECORDED_KINDS, read_usage
+from corral.providers.kimi_code import usage as reading
 from corral.providers.kimi_code.usage_sources import list_usage_sources
 from corral.system import blocks
+from corral.system.usage_files import read_source
 from tests.providers.kimi_support import FIXTURES, ODD_LINES
 
 WORK_DIR = "/home/dev/projects/app"
@@ -256,7 +257,7 @@ class TestUnrecorded:
         assert [item.kind for item in read(tmp_path, *lines).unrecorded] == kinds
 
     def test_kinds_without_a_trace_are_named(self) -> None:
-        assert all(kind and kind == kind.strip() for kind in UNRECORDED_KINDS)
+        assert all(kind and kind == kind.strip() for kind in reading.UNRECORDED_KINDS)
 
 
 class TestDeeds:
@@ -308,6 +309,10 @@ MIXED = (
     spent(AT + 15),
     prompt(AT + 16, 2),
 )
+
+
+def read_usage(source: UsageSource, since: int) -> UsageBatch:
+    return read_source(reading.read_usage, source, since)
 
 
 def parts(*batches: UsageBatch) -> tuple[object, ...]:

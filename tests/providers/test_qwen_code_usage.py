@@ -12,11 +12,16 @@ import pytest
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.providers.qwen_code import usage
+from corral.providers.qwen_code import usage as reading
 from corral.providers.qwen_code.homes import NAME
-from corral.providers.qwen_code.usage import read_usage
 from corral.providers.qwen_code.usage_sources import list_usage_sources
 from corral.system import blocks
+from corral.system.usage_files import read_source
+
+
+def read_usage(source: UsageSource, since: int) -> UsageBatch:
+    return read_source(reading.read_usage, source, since)
+
 
 FIXTURES = Path(__file__).parent / "fixtures" / "qwen-code"
 SCOPE = "-home-dev-projects-app"
@@ -160,7 +165,7 @@ class TestRealFiles:
         batches = read_all(home)
         cancelled, tool = batches[f"{CANCELLED}.jsonl"], batches[f"{WITH_TOOL}.jsonl"]
         assert [deed.kind for deed in cancelled.deeds] == ["turn"] * 3
-        assert [trace.kind for trace in cancelled.unrecorded] == [usage.ABORTED]
+        assert [trace.kind for trace in cancelled.unrecorded] == [reading.ABORTED]
         assert [(deed.kind, deed.name) for deed in tool.deeds] == [("turn", ""), ("tool", "run_shell_command env")]
         assert not tool.unrecorded
 
@@ -378,7 +383,7 @@ class TestReading:
             ("token-usage:id-4", None),
         ]
         assert len(batch.skipped) == 4
-        assert [trace.kind for trace in batch.unrecorded] == [usage.UNCOUNTED]
+        assert [trace.kind for trace in batch.unrecorded] == [reading.UNCOUNTED]
 
     def test_links_and_pipes_are_no_sources(self, tmp_path: Path) -> None:
         source = write(tmp_path, line(response()))

@@ -32,6 +32,11 @@ class ToldSessions:
         starts = self._load(provider).get((home, session_id))
         return starts[0].at if starts else None
 
+    def has_models(self, provider: str, home: str) -> bool:
+        """Whether anything of a home was ever reported."""
+        self._load(provider)
+        return home in self._homes[provider]
+
     def find_model(self, provider: str, home: str, session_id: str, at: float) -> str | None:
         """The model of the last report before `at`."""
         named = [start for start in self._load(provider).get((home, session_id), ()) if start.model]

@@ -20,7 +20,9 @@ from corral.model.prices import PICOS, ModelRates
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
 from corral.store.ledger import Ledger
 from corral.store.ledger_lookup import KnownEvent, count_deeds, count_unrecorded, events_of, find_events
+from corral.store.row_making import digest
 from corral.system.price_table import read_price_table
+from corral.system.usage_files import read_source
 from corral.verdicts.copies import CopyRule, decide_repeat, decide_rule
 from corral.verdicts.pricing import Prices, count_picos
 
@@ -121,9 +123,9 @@ def explain_usage(ledger: Ledger, name: str) -> UsageExplanation:
     states = ledger.source_states()
     lines: list[LineReport] = []
     files: list[FileReport] = []
-    seen: set[str] = set()
+    seen: set[int] = set()
     for source in session.sources:
-        batch = session.provider.read_usage(source, 0)
+        batch = read_source(session.provider.read_usage, source, 0)
         of_file = sorted(_judge(ledger, session, source, batch, owned, seen), key=lambda line: line.offset)
         if of_file or source.session_id == session.session_id:
             state = states.get(source.path)
@@ -156,16 +158,16 @@ def _judge(
     session: NamedSession,
     source: UsageSource,
     batch: UsageBatch,
-    owned: dict[str, KnownEvent],
-    seen: set[str],
+    owned: dict[int, KnownEvent],
+    seen: set[int],
 ) -> Iterator[LineReport]:
     mine = source.session_id == session.session_id
     events = [event for event in batch.events if mine or event.session_id == session.session_id]
-    foreign = [event.key for event in events if event.key not in owned]
-    known = owned | find_events(ledger.db, session.provider.name, foreign)
-    for event in events:
-        yield _judge_event(session, source, event, known.get(event.key), first=event.key not in seen)
-        seen.add(event.key)
+    keys = [digest(session.provider.name, event.key) for event in events]
+    known = owned | find_events(ledger.db, [key for key in keys if key not in owned])
+    for event, key in zip(events, keys, strict=True):
+        yield _judge_event(session, source, event, known.get(key), first=key not in seen)
+        seen.add(key)
     for trace in batch.unrecorded:
         if mine or trace.session_id == session.session_id:
             reason = f"{trace.kind}: the CLI wrote down no tokens"

@@ -14,7 +14,8 @@ from corral.engine.told_sessions import ToldSessions
 from corral.model.usage import ModelSource, UsageEvent, UsageSource
 from corral.providers import Provider
 from corral.sidecar.files import Unreadable, open_regular
-from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState, make_rows
+from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
+from corral.store.row_making import make_rows
 from corral.system.stamps import may_fork
 
 _HEAD_BYTES = 1024
@@ -26,6 +27,10 @@ _CHUNK_FILES = 100
 _PIPE_BYTES = 1 << 20
 _SET_PIPE_SIZE = 1031  # fcntl.F_SETPIPE_SZ
 _LENGTH = struct.Struct("<I")
+_RECORDED, _JOURNAL, _CONFIG, _UNKNOWN = (
+    source.value for source in (ModelSource.RECORDED, ModelSource.JOURNAL, ModelSource.CONFIG, ModelSource.UNKNOWN)
+)
+"""As plain text: they cross a pipe."""
 
 
 class Pending(NamedTuple):
@@ -43,7 +48,7 @@ class Reader:
     def __init__(self, pricer: Pricer, told: ToldSessions) -> None:
         self.pricer = pricer
         self._told = told
-        self._configured: dict[tuple[str, str], str | None] = {}
+        self._configured: dict[tuple[str, str], tuple[str | None, str]] = {}
 
     def read(self, pending: Pending) -> Rows | None:
         """What is new in one file; from the start when it is not the file it was."""
@@ -55,7 +60,7 @@ class Reader:
             seen = os.fstat(fd)
             head = os.pread(fd, _HEAD_BYTES, 0)
             since = before.offset if before is not None and _goes_on(fd, head, before) else 0
-            batch = provider.read_usage(source, since)
+            batch = provider.read_usage(source, since, fd)
             tail = _sum_tail(fd, batch.next_offset)
         except OSError:
             return None
@@ -64,25 +69,32 @@ class Reader:
         state = SourceState(
             seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, crc32(head), len(head), batch.next_offset, tail
         )
-        models = [self._find_model(provider, source, event) for event in batch.events]
+        models = self._find_models(provider, source, batch.events)
         begun_at = self._told.find_begin(provider.name, source.home, source.session_id) if source.session_id else None
         return make_rows(Reading(source, state, batch, models, since, begun_at), self.pricer)
 
-    def _find_model(self, provider: Provider, source: UsageSource, event: UsageEvent) -> tuple[str | None, str]:
-        """The model of an event that does not name one: from the journal, else from the config as it is now.
+    def _find_models(
+        self, provider: Provider, source: UsageSource, events: Sequence[UsageEvent]
+    ) -> list[tuple[str | None, str]]:
+        """The models of events; of those that name none: from the journal, else from the config as it is now.
 
         What is stored stays: a later change of the config prices no history anew.
         """
-        if event.model is not None:
-            return event.model, ModelSource.RECORDED
-        told = self._told.find_model(provider.name, source.home, event.session_id, event.at)
-        if told is not None:
-            return told, ModelSource.JOURNAL
         home = (provider.name, source.home)
         if home not in self._configured:
-            self._configured[home] = provider.read_default_model(source.home)
-        configured = self._configured[home]
-        return (configured, ModelSource.CONFIG) if configured else (None, ModelSource.UNKNOWN)
+            model = provider.read_default_model(source.home)
+            self._configured[home] = (model, _CONFIG) if model else (None, _UNKNOWN)
+        otherwise = self._configured[home]
+        if not self._told.has_models(provider.name, source.home):
+            return [otherwise if event.model is None else (event.model, _RECORDED) for event in events]
+        found: list[tuple[str | None, str]] = []
+        for event in events:
+            if event.model is not None:
+                found.append((event.model, _RECORDED))
+            else:
+                told = self._told.find_model(provider.name, source.home, event.session_id, event.at)
+                found.append(otherwise if told is None else (told, _JOURNAL))
+        return found
 
 
 def _goes_on(fd: int, head: bytes, before: SourceState) -> bool:

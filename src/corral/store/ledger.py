@@ -12,12 +12,12 @@ import time
 from collections.abc import Iterable
 from contextlib import suppress
 
-from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState, make_rows
+from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
 from corral.version import __version__
 
 __all__ = ["SCHEMA", "Ledger", "Reading", "SourceState"]
 
-SCHEMA = 2
+SCHEMA = 3
 _BUSY_SECONDS = 30.0
 _WRITE_CACHE_KIB = 24 << 10
 _LATE_INDEX = "events_by_session"
@@ -167,6 +167,8 @@ class Ledger:
 
     def store(self, readings: Iterable[Reading], pricer: Pricer | None = None) -> None:
         """All of them or none: a reading and how far it came are one."""
+        from corral.store.row_making import make_rows
+
         self.store_rows((make_rows(reading, pricer) for reading in readings), pricer)
 
     def store_rows(self, found: Iterable[Rows], pricer: Pricer | None) -> None:

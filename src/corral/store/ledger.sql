@@ -1,4 +1,4 @@
--- ledger.db, schema 2: what every provider recorded of its use, each request once, kept when the logs are gone.
+-- ledger.db, schema 3: what every provider recorded of its use, each request once, kept when the logs are gone.
 
 CREATE TABLE about (schema INTEGER NOT NULL, made_by TEXT NOT NULL);
 
@@ -34,13 +34,12 @@ CREATE TABLE sessions (
     UNIQUE (home, scope, session_id)
 );
 
--- One request that was billed. `key` is the provider's own event id: copies have the same one.
+-- One request that was billed. `key` is 64 bits of a digest of the provider and its own event id: copies have the same
+-- one, wherever they lie.
 CREATE TABLE events (
-    id INTEGER PRIMARY KEY,
+    key INTEGER PRIMARY KEY,
     session INTEGER NOT NULL REFERENCES sessions (id),
-    key TEXT NOT NULL,
-    home INTEGER NOT NULL REFERENCES homes (id), -- the provider's first: copies in another home are copies
-    rank TEXT NOT NULL,             -- of several sessions that hold a copy, the one with the least rank owns it
+    rank INTEGER NOT NULL,          -- of several sessions that hold a copy, the one with the least rank owns it
     at REAL NOT NULL,               -- epoch seconds
     agent TEXT,                     -- the sub-agent
     model TEXT,
@@ -55,35 +54,30 @@ CREATE TABLE events (
     ambiguous INTEGER NOT NULL DEFAULT 0, -- 1 if several sessions hold it and nobody says which is the original
     dollars INTEGER,                -- whole US dollars, by the prices that `memo` names; NULL: no known price
     picos INTEGER,                  -- and millionths of a millionth of one
-    assumed INTEGER NOT NULL DEFAULT 0, -- 1 if priced by a model or rate that is assumed
-    UNIQUE (home, key)
+    assumed INTEGER NOT NULL DEFAULT 0 -- 1 if priced by a model or rate that is assumed
 );
 CREATE INDEX events_by_session ON events (session, at);
-CREATE INDEX events_of_shared_files ON events (session) WHERE rank >= '80';
+CREATE INDEX events_of_shared_files ON events (session) WHERE rank >= 80;
 
 -- Turns and calls of tools: counted, never quoted.
 CREATE TABLE deeds (
+    key INTEGER PRIMARY KEY,        -- as for events
     session INTEGER NOT NULL REFERENCES sessions (id),
-    key TEXT NOT NULL,
-    home INTEGER NOT NULL REFERENCES homes (id), -- the provider's first: copies in another home are copies
-    rank TEXT NOT NULL,
+    rank INTEGER NOT NULL,
     at REAL NOT NULL,
     kind TEXT NOT NULL,             -- turn, tool
-    name TEXT NOT NULL,             -- of a tool; of a shell command, after a space, its program
-    PRIMARY KEY (home, key)
-) WITHOUT ROWID;
+    name TEXT NOT NULL              -- of a tool; of a shell command, after a space, its program
+);
 CREATE INDEX turns_by_session ON deeds (session, at) WHERE kind = 'turn';
 
 -- Requests that left a trace and no tokens.
 CREATE TABLE unrecorded (
+    key INTEGER PRIMARY KEY,        -- as for events
     session INTEGER NOT NULL REFERENCES sessions (id),
-    key TEXT NOT NULL,
-    home INTEGER NOT NULL REFERENCES homes (id), -- the provider's first: copies in another home are copies
-    rank TEXT NOT NULL,
+    rank INTEGER NOT NULL,
     at REAL NOT NULL,
-    kind TEXT NOT NULL,
-    PRIMARY KEY (home, key)
-) WITHOUT ROWID;
+    kind TEXT NOT NULL
+);
 
 -- Lines that looked like usage and could not be counted.
 CREATE TABLE skips (

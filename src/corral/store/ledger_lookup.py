@@ -6,6 +6,8 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from corral.store.ledger_rows import TOLD
+
 _KEYS_AT_ONCE = 500
 _EVENTS = (
     "SELECT key, homes.provider, homes.path, sessions.scope, sessions.session_id, rank, events.at, agent, model,"
@@ -27,12 +29,13 @@ class KnownSession(NamedTuple):
 class KnownEvent(NamedTuple):
     """A request as the ledger has it, and the session that owns it."""
 
-    key: str
+    key: int
+    """See `digest` in row_making."""
     provider: str
     home: str
     scope: str
     session_id: str
-    rank: str
+    rank: int
     at: float
     agent: str | None
     model: str | None
@@ -43,8 +46,8 @@ class KnownEvent(NamedTuple):
 
     @property
     def is_told(self) -> bool:
-        """An agent had reported the owner before it spent this (see the ranks in ledger.py)."""
-        return self.rank.startswith("00")
+        """An agent had reported the owner before it spent this (see the ranks in ledger_rows)."""
+        return self.rank == TOLD
 
 
 def list_sessions(db: sqlite3.Connection) -> Iterable[KnownSession]:
@@ -56,20 +59,19 @@ def list_sessions(db: sqlite3.Connection) -> Iterable[KnownSession]:
     return map(KnownSession._make, rows)
 
 
-def events_of(db: sqlite3.Connection, provider: str, home: str, session_id: str) -> dict[str, KnownEvent]:
+def events_of(db: sqlite3.Connection, provider: str, home: str, session_id: str) -> dict[int, KnownEvent]:
     """What one session owns, by key."""
     where = " WHERE homes.provider = ? AND homes.path = ? AND sessions.session_id = ?"
     return {event.key: event for event in map(_event, db.execute(_EVENTS + where, (provider, home, session_id)))}
 
 
-def find_events(db: sqlite3.Connection, provider: str, keys: Sequence[str]) -> dict[str, KnownEvent]:
-    """Events of one provider by their keys, whoever owns them."""
-    found: dict[str, KnownEvent] = {}
+def find_events(db: sqlite3.Connection, keys: Sequence[int]) -> dict[int, KnownEvent]:
+    """Events by their keys, whoever owns them."""
+    found: dict[int, KnownEvent] = {}
     for start in range(0, len(keys), _KEYS_AT_ONCE):
         some = keys[start : start + _KEYS_AT_ONCE]
-        marks = ", ".join("?" * len(some))
-        where = f" WHERE events.home = (SELECT min(id) FROM homes WHERE provider = ?) AND events.key IN ({marks})"
-        for event in map(_event, db.execute(_EVENTS + where, (provider, *some))):
+        where = f" WHERE events.key IN ({', '.join('?' * len(some))})"
+        for event in map(_event, db.execute(_EVENTS + where, some)):
             found[event.key] = event
     return found
 

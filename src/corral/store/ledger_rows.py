@@ -8,8 +8,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 if TYPE_CHECKING:
     from corral.model.usage import TokenUsage, UsageBatch, UsageSource
 
-MOST_TOKENS = 1 << 44
-"""No request has more: beyond it, sums of many would not fit where they are kept."""
+TOLD, PLAIN, SHARED, STAND_IN = 0, 1, 80, 90
+"""Ranks: of several sessions that hold one event, the one with the least owns it. TOLD is a session that an agent had
+reported before the event, so that it is no copy; PLAIN one of which nobody says whether it is a fork; then come forks
+by the provider's word, a fork of a fork after its parent; SHARED and STAND_IN are what a file of the whole home says,
+of any session and of one whose own log was never read. Of equal ranks the session's name decides: that is ambiguous.
+"""
 
 Row: TypeAlias = tuple[Any, ...]
 Price: TypeAlias = tuple[int | None, int | None, int]
@@ -73,99 +77,8 @@ class Rows(NamedTuple):
     skips: list[tuple[int, str]]
 
 
-def make_rows(reading: Reading, pricer: Pricer | None) -> Rows:
-    """Everything of a reading that is stored, priced."""
-    source, batch = reading.source, reading.batch
-    owner = _Owner(reading)
-    skips = [(skip.offset, skip.reason) for skip in batch.skipped]
-    events: list[Row] = []
-    for event, (model, model_source) in zip(batch.events, reading.models, strict=True):
-        tokens, at = event.tokens, event.at
-        if tokens.total > MOST_TOKENS:
-            skips.append((event.offset, "a token count that no request can have"))
-            continue
-        dollars, picos, assumed = pricer.price(model, model_source, at, tokens) if pricer else (None, None, 0)
-        events.append(
-            (
-                event.session_id,
-                event.key,
-                owner.rank(event.session_id, at, stands_in=event.stands_in),
-                at,
-                event.agent,
-                model,
-                str(model_source),
-                tokens.input,
-                tokens.cache_read,
-                tokens.cache_write,
-                tokens.cache_write_1h,
-                tokens.output,
-                tokens.reasoning,
-                event.branch,
-                dollars,
-                picos,
-                assumed,
-            )
-        )
-    return Rows(
-        provider=source.provider,
-        home=storable(source.home),
-        scope=storable(source.scope),
-        session_id=source.session_id,
-        work_dir=None if source.work_dir is None else storable(source.work_dir),
-        path=storable(source.path),
-        described=_describe(source),
-        state=tuple(reading.state),
-        since=reading.since,
-        events=events,
-        deeds=[(d.session_id, d.key, owner.rank(d.session_id, d.at), d.at, d.kind, d.name) for d in batch.deeds],
-        unrecorded=[
-            (u.session_id, u.key, owner.rank(u.session_id, u.at, stands_in=True), u.at, u.kind)
-            for u in batch.unrecorded
-        ],
-        skips=skips,
-    )
-
-
-SHARED = "80"
-STAND_IN = "90"
-"""They begin the rank of what a file of the whole home says: of any session; of one whose own log was never read."""
-
-
-class _Owner:
-    """Of several sessions that hold one event, the one with the least rank owns it.
-
-    A rank begins with two digits: 00 is a session that an agent had reported before the event, so that it is no copy;
-    01 one of which nobody says whether it is a fork; then forks by the provider's word, a fork of a fork after its
-    parent; 80 and 90 what a file of the whole home says. Among equals the least id decides: then it is ambiguous.
-    """
-
-    def __init__(self, reading: Reading) -> None:
-        source = reading.source
-        self._begun_at = reading.begun_at
-        self._word = f"{min(source.generation or int(source.parent_id is not None), 60) + 1:02}"
-        self._shared = not source.session_id
-        self._scope = source.scope
-
-    def rank(self, session_id: str, at: float, *, stands_in: bool = False) -> str:
-        word = self._word
-        if self._shared:
-            word = STAND_IN if stands_in else SHARED
-        elif self._begun_at is not None and self._begun_at <= at:
-            word = "00"
-        return f"{word}{session_id}/{self._scope}"
-
-
 def storable(path: str) -> str:
     """A path as text that a database takes: bytes that are no UTF-8 are written out."""
     if path.isascii():
         return path
     return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
-
-
-def _describe(source: UsageSource) -> str | None:
-    import msgspec
-
-    try:
-        return msgspec.json.encode(source).decode()
-    except UnicodeEncodeError:
-        return None  # it is listed anew when it grows

@@ -5,11 +5,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
-from corral.store.ledger_rows import SHARED
 from corral.store.ledger_sums import rebuild_sums
 
 _TABLES = ("homes", "sessions", "events", "deeds", "unrecorded")
+_INDEXED = {
+    "homes": "SELECT id, provider, path FROM homes",
+    "sessions": "SELECT id, home, scope, session_id, NULL, 1 FROM sessions",
+}
+"""Tables of which an index has all that matters once more."""
 
 
 def salvage(broken: str, db: sqlite3.Connection) -> int:
@@ -34,18 +39,28 @@ def salvage(broken: str, db: sqlite3.Connection) -> int:
                 continue
             with suppress(sqlite3.Error, UnicodeDecodeError):
                 values = [value.decode() if isinstance(value, bytes) else value for value in row]
+                _modernise(db, dict(zip(columns, range(len(columns)), strict=True)), values)
                 marks = ", ".join("?" * len(columns))
                 saved += db.execute(f"INSERT OR IGNORE INTO {table} VALUES ({marks})", values).rowcount
-    saved += _restore_sessions(db)
-    # A row whose home was lost can't be shown; its log, if it is still there, is read anew.
-    for table in ("events", "deeds", "unrecorded"):
-        gone = "session NOT IN (SELECT id FROM sessions) OR home NOT IN (SELECT id FROM homes)"
-        saved -= db.execute(f"DELETE FROM {table} WHERE {gone}").rowcount
+    # A row whose home or session was lost can't be shown; its log, if it is still there, is read anew.
     saved -= db.execute("DELETE FROM sessions WHERE home NOT IN (SELECT id FROM homes)").rowcount
+    for table in ("events", "deeds", "unrecorded"):
+        saved -= db.execute(f"DELETE FROM {table} WHERE session NOT IN (SELECT id FROM sessions)").rowcount
     rebuild_sums(db)
     db.execute("COMMIT")
     old.close()
     return saved
+
+
+def _modernise(db: sqlite3.Connection, places: dict[str, int], values: list[Any]) -> None:
+    """Before schema 3 an event was known by the provider's own id, and a rank began with two digits."""
+    if "key" in places and isinstance(values[places["key"]], str):
+        from corral.store.row_making import digest
+
+        query = "SELECT provider FROM homes JOIN sessions ON homes.id = home WHERE sessions.id = ?"
+        found = db.execute(query, (values[places["session"]],)).fetchone()
+        values[places["key"]] = digest(found[0] if found else "", values[places["key"]])
+        values[places["rank"]] = int(values[places["rank"]][:2])
 
 
 def _list_foreign(old: sqlite3.Connection, db: sqlite3.Connection) -> set[object]:
@@ -64,31 +79,13 @@ def _read_table(old: sqlite3.Connection, table: str, columns: list[str]) -> Iter
     except sqlite3.Error:
         return
     wanted = ", ".join(name if name in there else _absent(name) for name in columns)
-    orders = ("rowid", "rowid DESC") if "id" in columns else ("home, key", "home DESC, key DESC")
-    for order in orders:
+    for order in ("rowid", "rowid DESC"):
         with suppress(sqlite3.Error):
             yield from old.execute(f"SELECT {wanted} FROM {table} NOT INDEXED ORDER BY {order}")
             return
-    if table == "homes":  # its index has all of it once more
+    if table in _INDEXED:
         with suppress(sqlite3.Error):
-            yield from old.execute("SELECT id, provider, path FROM homes INDEXED BY sqlite_autoindex_homes_1")
-
-
-def _restore_sessions(db: sqlite3.Connection) -> int:
-    """Sessions whose own row was lost, from the ranks of what they own (see ledger_rows)."""
-    found = 0
-    for table in ("events", "deeds", "unrecorded"):
-        lost = db.execute(
-            f"SELECT session, home, min(rank) FROM {table} WHERE session NOT IN (SELECT id FROM sessions)"
-            f" AND rank < '{SHARED}' GROUP BY 1, 2"
-        ).fetchall()
-        for session, home, rank in lost:
-            session_id, _, scope = rank[2:].partition("/")
-            found += db.execute(
-                "INSERT OR IGNORE INTO sessions (id, home, scope, session_id, has_log) VALUES (?, ?, ?, ?, 1)",
-                (session, home, scope, session_id),
-            ).rowcount
-    return found
+            yield from old.execute(f"{_INDEXED[table]} INDEXED BY sqlite_autoindex_{table}_1")
 
 
 def _absent(name: str) -> str:

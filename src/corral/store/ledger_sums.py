@@ -27,14 +27,14 @@ FROM (
 ) AS t WHERE 1
 ON CONFLICT DO UPDATE SET turns = excluded.turns"""
 """Turns have no model or branch: they stand on the first row of their quarter, which spares a row."""
-_PRICED_FROM = "model, model_source, at, input, cache_read, cache_write, cache_write_1h, output, reasoning, id"
+_PRICED_FROM = "model, model_source, at, input, cache_read, cache_write, cache_write_1h, output, reasoning, key"
 
 _NOTES = """
 CREATE TEMP TABLE touched (id INTEGER);
-CREATE TEMP TABLE stale (id INTEGER);
+CREATE TEMP TABLE stale (key INTEGER);
 CREATE TEMP TRIGGER event_changed AFTER UPDATE OF session, at, model, model_source, branch ON main.events BEGIN
     INSERT INTO touched VALUES (old.session), (new.session);
-    INSERT INTO stale SELECT new.id
+    INSERT INTO stale SELECT new.key
         WHERE old.at != new.at OR old.model IS NOT new.model OR old.model_source != new.model_source;
 END;
 CREATE TEMP TRIGGER event_gone AFTER DELETE ON main.events BEGIN
@@ -59,7 +59,7 @@ def take_notes(db: sqlite3.Connection) -> None:
 def price_stale(db: sqlite3.Connection, pricer: Pricer | None) -> None:
     """Price those events anew whose time or model was noted to have changed."""
     if pricer is not None:
-        stale = db.execute(f"SELECT {_PRICED_FROM} FROM events WHERE id IN (SELECT id FROM temp.stale)").fetchall()
+        stale = db.execute(f"SELECT {_PRICED_FROM} FROM events WHERE key IN (SELECT key FROM temp.stale)").fetchall()
         _price(db, stale, pricer)
 
 
@@ -81,9 +81,9 @@ def rebuild_sums(db: sqlite3.Connection) -> None:
 
 def price_all(db: sqlite3.Connection, pricer: Pricer) -> None:
     """Price every event anew, by other prices than before, and make the sums from it."""
-    last = 0
+    last = -(1 << 63)
     while rows := db.execute(
-        f"SELECT {_PRICED_FROM} FROM events WHERE id > ? ORDER BY id LIMIT 10000", (last,)
+        f"SELECT {_PRICED_FROM} FROM events WHERE key > ? ORDER BY key LIMIT 10000", (last,)
     ).fetchall():
         last = rows[-1][-1]
         _price(db, rows, pricer)
@@ -96,4 +96,4 @@ def _price(db: sqlite3.Connection, rows: Iterable[Row], pricer: Pricer) -> None:
     found: list[Row] = []
     for model, model_source, at, *tokens, event in rows:
         found.append((*pricer.price(model, model_source, at, TokenUsage(*tokens)), event))
-    db.executemany("UPDATE events SET dollars = ?, picos = ?, assumed = ? WHERE id = ?", found)
+    db.executemany("UPDATE events SET dollars = ?, picos = ?, assumed = ? WHERE key = ?", found)

@@ -10,42 +10,48 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from corral.store.ledger_rows import SHARED, STAND_IN, Row, Rows, SourceState
 
-_HOME_OF = "(SELECT path FROM homes JOIN sessions ON homes.id = sessions.home WHERE sessions.id = {})"
+_NAME_OF = "(SELECT session_id || '/' || scope FROM sessions WHERE sessions.id = {})"
+_PLACE_OF = (
+    "(SELECT session_id || '/' || scope || char(0) || path FROM sessions JOIN homes ON homes.id = sessions.home"
+    " WHERE sessions.id = {})"
+)
 _OWN = (
     "(excluded.rank < rank OR (excluded.rank = rank AND excluded.session != session"
-    f" AND {_HOME_OF.format('excluded.session')} < {_HOME_OF.format('session')}))"
+    f" AND {_PLACE_OF.format('excluded.session')} < {_PLACE_OF.format('session')}))"
 )
-"""The same session in two homes is a home that was copied: one of them has to be chosen, and always the same."""
+"""Among equals the least name decides: one of them has to be chosen, and always the same. The same session in two homes
+is a home that was copied."""
 _SURE = "(CASE {}model_source WHEN 'recorded' THEN 2 WHEN 'journal' THEN 1 ELSE 0 END)"
 """How sure a model is. What the config said when the event was first seen stays, also when it said nothing."""
 _SURER = f"{_SURE.format('excluded.')} > {_SURE.format('')}"
 _TAKE_MODEL = f"({_SURER} OR ({_OWN} AND {_SURE.format('excluded.')} = {_SURE.format('')} AND {_SURE.format('')} > 0))"
 _UPSERT_EVENT = f"""
-INSERT INTO events (session, home, key, rank, at, agent, model, model_source, input, cache_read, cache_write,
+INSERT INTO events (session, key, rank, at, agent, model, model_source, input, cache_read, cache_write,
     cache_write_1h, output, reasoning, branch, dollars, picos, assumed)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (home, key) DO UPDATE SET
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session),
     agent = iif({_OWN}, excluded.agent, agent),
     branch = iif({_OWN}, excluded.branch, branch),
     model = iif({_TAKE_MODEL}, excluded.model, model),
     model_source = iif({_TAKE_MODEL}, excluded.model_source, model_source),
     ambiguous = CASE
-        WHEN substr(excluded.rank, 1, 2) = substr(rank, 1, 2) THEN max(ambiguous, excluded.rank != rank)
+        WHEN excluded.rank = rank
+            THEN max(ambiguous, {_NAME_OF.format("excluded.session")} != {_NAME_OF.format("session")})
         ELSE iif({_OWN}, 0, ambiguous) END,
     rank = min(rank, excluded.rank),
     at = min(at, excluded.at)
 WHERE excluded.rank != rank OR excluded.at < at OR excluded.session != session OR {_SURER}
 """
 _UPSERT_DEED = f"""
-INSERT INTO deeds (session, home, key, rank, at, kind, name) VALUES (?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (home, key) DO UPDATE SET
+INSERT INTO deeds (session, key, rank, at, kind, name) VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session), rank = min(rank, excluded.rank), at = min(at, excluded.at)
 WHERE {_OWN} OR excluded.at < at
 """
 _UPSERT_UNRECORDED = f"""
-INSERT INTO unrecorded (session, home, key, rank, at, kind) VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (home, key) DO UPDATE SET
+INSERT INTO unrecorded (session, key, rank, at, kind) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session), kind = iif({_OWN}, excluded.kind, kind),
     rank = min(rank, excluded.rank), at = min(at, excluded.at)
 WHERE {_OWN} OR excluded.at < at
@@ -73,7 +79,6 @@ class Writer:
         self._db = db
         self._homes: dict[tuple[str, str], int] = {}
         self._sessions: dict[tuple[int, str, str], int] = {}
-        self._families: dict[str, int] = {}
         self.touched: set[int] = set()
         """Sessions that were written to; ledger_sums notes those that something was taken from."""
 
@@ -105,12 +110,12 @@ class Writer:
         """Rows with the number of their session instead of its id; `read` are sessions that are known already."""
         for rows, some, read in found:
             if some:
-                home, family = self._home(rows.provider, rows.home), self._family(rows.provider)
+                home = self._home(rows.provider, rows.home)
                 names = {row[0] for row in some}
                 ids = {name: read.get(name) or self._session(rows, home, name) for name in names}
                 self.touched.update(ids.values())
                 for row in some:
-                    yield (ids[row[0]], family, *row[1:])
+                    yield (ids[row[0]], *row[1:])
 
     def _store_sources(self, found: Sequence[Rows]) -> None:
         self._db.executemany(_UPSERT_SOURCE, [(rows.path, *rows.state, rows.described) for rows in found])
@@ -164,18 +169,9 @@ class Writer:
     def _adopt(self, bare: int, session: int) -> None:
         """The log of a session is found that only a file of the whole home had named."""
         for table in ("events", "unrecorded"):
-            self._db.execute(f"DELETE FROM {table} WHERE session = ? AND rank >= '{STAND_IN}'", (bare,))
-            self._db.execute(
-                f"UPDATE {table} SET session = ? WHERE session = ? AND rank >= '{SHARED}'", (session, bare)
-            )
+            self._db.execute(f"DELETE FROM {table} WHERE session = ? AND rank >= {STAND_IN}", (bare,))
+            self._db.execute(f"UPDATE {table} SET session = ? WHERE session = ? AND rank >= {SHARED}", (session, bare))
         self._db.execute("DELETE FROM sessions WHERE id = ?", (bare,))
-
-    def _family(self, provider: str) -> int:
-        """A provider's first home. Events are one wherever they lie: homes are moved, copied and brought together."""
-        if provider not in self._families:
-            found = self._db.execute("SELECT min(id) FROM homes WHERE provider = ?", (provider,)).fetchone()
-            self._families[provider] = found[0]
-        return self._families[provider]
 
     def _list_read(self, provider: str, home: int) -> dict[str, int]:
         """The sessions whose own logs were read; of equal ids the one of this home, then that of the least scope."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import os
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -23,23 +23,22 @@ class Block(NamedTuple):
     too_long: bool = False
 
 
-def read_blocks(file: io.FileIO, begin: int, end: int) -> Iterator[Block]:
+def read_blocks(fd: int, begin: int, end: int) -> Iterator[Block]:
     """The lines that lie whole between two offsets. A line too long for memory is passed over."""
     try:
         buffer = _idle.pop()
     except IndexError:
         buffer = bytearray(CHUNK)
     try:
-        yield from _read_blocks(file, begin, end, buffer)
+        yield from _read_blocks(fd, begin, end, buffer)
     finally:
         _idle.append(buffer)
 
 
-def _read_blocks(file: io.FileIO, begin: int, end: int, buffer: bytearray) -> Iterator[Block]:
+def _read_blocks(fd: int, begin: int, end: int, buffer: bytearray) -> Iterator[Block]:
     kept = 0
     """Bytes at the head of the buffer that belong to a line whose end was not met yet."""
-    file.seek(begin)
-    while begin + kept < end and (count := _read_into(file, memoryview(buffer)[kept : end - begin])):
+    while begin + kept < end and (count := _read_into(fd, memoryview(buffer)[kept : end - begin], begin + kept)):
         filled = kept + count
         length = buffer.rfind(b"\n", kept, filled) + 1
         if length:
@@ -52,17 +51,16 @@ def _read_blocks(file: io.FileIO, begin: int, end: int, buffer: bytearray) -> It
             kept = filled
             buffer = buffer + bytes(min(filled, LARGEST_LINE + 1 - filled))
         else:
-            line_end = _find_line_end(file, begin + filled, end)
+            line_end = _find_line_end(fd, begin + filled, end)
             if line_end is None:
                 return
             yield Block(begin, buffer, filled, line_end, too_long=True)
             begin, kept = line_end, 0
-            file.seek(begin)
 
 
-def _find_line_end(file: io.FileIO, position: int, end: int) -> int | None:
+def _find_line_end(fd: int, position: int, end: int) -> int | None:
     buffer = bytearray(CHUNK)
-    while position < end and (count := _read_into(file, memoryview(buffer)[: end - position])):
+    while position < end and (count := _read_into(fd, memoryview(buffer)[: end - position], position)):
         newline = buffer.find(b"\n", 0, count)
         if newline >= 0:
             return position + newline + 1
@@ -70,8 +68,8 @@ def _find_line_end(file: io.FileIO, position: int, end: int) -> int | None:
     return None
 
 
-def _read_into(file: io.FileIO, view: memoryview) -> int:
+def _read_into(fd: int, view: memoryview, offset: int) -> int:
     try:
-        return file.readinto(view) or 0
+        return os.preadv(fd, [view], offset)
     except OSError:
         return 0

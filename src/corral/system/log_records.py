@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
-from corral.sidecar.files import Unreadable, open_regular
+from corral.sidecar.files import Unreadable
 from corral.system.blocks import LARGEST_LINE, Block, read_blocks
 from corral.system.foreign_json import ForeignDecoder, split_records
 from corral.system.transcripts import TAIL_BUDGET, open_transcript
@@ -58,19 +57,14 @@ def make_known(line: re.Pattern[bytes], takers: dict[str, TakeKnown]) -> list[Ta
     return known
 
 
-def read_records(path: str, stop: int | None, form: LogForm[T], found: Gathered, takers: Takers[T]) -> None:
-    """Give every record from `found.next_offset` to `stop`, or to the last whole line; note what can't be read."""
-    fd = open_regular(path)
-    if isinstance(fd, Unreadable):
-        found.skip(found.next_offset, f"can't be read: {fd.reason}")
-        return
-    with io.FileIO(fd) as file:
-        for block in read_blocks(file, found.next_offset, os.fstat(fd).st_size if stop is None else stop):
-            if block.too_long:
-                _pass_over(block, form, found, takers)
-            else:
-                _take_block(block, form, found, takers)
-            found.next_offset = block.end
+def read_records(fd: int, stop: int | None, form: LogForm[T], found: Gathered, takers: Takers[T]) -> None:
+    """Give every record from `found.next_offset` to `stop`, or to the last whole line."""
+    for block in read_blocks(fd, found.next_offset, os.fstat(fd).st_size if stop is None else stop):
+        if block.too_long:
+            _pass_over(block, form, found, takers)
+        else:
+            _take_block(block, form, found, takers)
+        found.next_offset = block.end
 
 
 def list_earlier(path: str, before: int, form: LogForm[T], markers: tuple[bytes, ...]) -> Iterator[T | None]:

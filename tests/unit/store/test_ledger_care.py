@@ -14,6 +14,7 @@ import pytest
 
 from corral.store.ledger import SCHEMA, Ledger
 from corral.store.ledger_backup import KEPT, back_up
+from corral.store.row_making import digest
 from tests.unit.store.readings import MadeUpPricer, kept_sums, reading, true_sums
 
 DAY = 86_400
@@ -86,7 +87,7 @@ class TestBuiltAside:
         two.store([reading("two", [("b", 1.0, 1, "m")])], MadeUpPricer())
         one.publish()
         two.publish()
-        assert two.db.execute("SELECT key FROM events").fetchall() == [("a",)]
+        assert two.db.execute("SELECT key FROM events").fetchall() == [(digest("kimi-code", "a"),)]
         two.store([reading("two", [("b", 1.0, 1, "m")])], MadeUpPricer())
         assert one.db.execute("SELECT count(*) FROM events").fetchone() == (2,)
 
@@ -134,9 +135,10 @@ class TestBroken:
         ledger.close()
         self.break_pages(tmp_path / "ledger.db", share)
         again = Ledger(str(tmp_path))
+        late = digest("kimi-code", "late")
         if share:  # the damage shows only to who reads those pages
             again.rebuild("a torn page")
-        assert again.db.execute("SELECT count(*) FROM events WHERE key != 'late'").fetchone() == (30 * 60,)
+        assert again.db.execute("SELECT count(*) FROM events WHERE key != ?", (late,)).fetchone() == (30 * 60,)
         assert again.db.execute("SELECT count(*) FROM sessions WHERE session_id != 'late'").fetchone() == (30,)
         assert kept_sums(again) == true_sums(again)
 
@@ -153,6 +155,24 @@ class TestBroken:
         again.store([reading("late", [("late", 1.0, 1, "m")])], MadeUpPricer())
         assert again.db.execute("SELECT count(*) FROM events").fetchone() == (181,)
         assert kept_sums(again) == true_sums(again)
+
+    def test_early_events_were_known_by_the_ids_of_their_provider(self, tmp_path):
+        ledger = Ledger(str(tmp_path))
+        fill(ledger, 1)
+        db = ledger.db
+        before = db.execute("SELECT key, session, at FROM events ORDER BY key").fetchall()
+        db.executescript(
+            "ALTER TABLE events RENAME TO new; CREATE TABLE events AS SELECT * FROM new; DROP TABLE new;"
+            "ALTER TABLE events RENAME COLUMN key TO old; ALTER TABLE events RENAME COLUMN rank TO old_rank;"
+            "ALTER TABLE events ADD COLUMN key TEXT; ALTER TABLE events ADD COLUMN rank TEXT;"
+        )
+        ids = {digest("kimi-code", f"0-{number}"): f"0-{number}" for number in range(60)}
+        db.executemany("UPDATE events SET key = ?, rank = '01s0/b' WHERE old = ?", [(v, k) for k, v in ids.items()])
+        db.execute("UPDATE about SET schema = 2")
+        ledger.close()
+        again = Ledger(str(tmp_path))
+        assert again.db.execute("SELECT key, session, at FROM events ORDER BY key").fetchall() == before
+        assert again.db.execute("SELECT DISTINCT rank FROM events").fetchall() == [(1,)]
 
     def test_one_made_by_an_early_corral_is_kept_and_its_rows_are_taken_over(self, tmp_path):
         ledger = Ledger(str(tmp_path))

@@ -8,6 +8,7 @@ import pytest
 
 from corral.model.usage import TokenUsage
 from corral.store.ledger import Ledger
+from corral.store.row_making import digest
 from tests.unit.store.readings import MadeUpPricer, kept_sums, kept_turns, reading, true_sums, true_turns
 
 DAY = 86_400
@@ -103,5 +104,5 @@ def test_other_prices_price_everything_anew_in_one_piece(tmp_path):
 def test_a_count_that_no_request_can_have_is_skipped_and_said(tmp_path):
     ledger = Ledger(str(tmp_path))
     ledger.store([reading("s", [("a", 1.0, 1 << 53, "m"), ("b", 2.0, 10, "m")])], MadeUpPricer())
-    assert ledger.db.execute("SELECT key FROM events").fetchall() == [("b",)]
+    assert ledger.db.execute("SELECT key FROM events").fetchall() == [(digest("kimi-code", "b"),)]
     assert ledger.db.execute("SELECT reason FROM skips").fetchall() == [("a token count that no request can have",)]

@@ -1,17 +1,20 @@
-"""Lines that hold more or less than one record: what is whole is found, and the rest is said."""
+"""Logs by lines: what is as its CLI writes it is known at once, anything else is decoded, and what is whole is found."""
 
 from __future__ import annotations
 
+import os
 import re
+from pathlib import Path
 
+import msgspec
 import pytest
 
-from corral.system.blocks import Block, find_lines
-from corral.system.foreign_json import split_records
+from corral.model.usage import UsageSource
+from corral.system.foreign_json import ForeignDecoder, split_records
+from corral.system.log_records import LogForm, Takers, make_known, read_records
+from corral.system.usage_batch import Gathered
 
 HEAD = re.compile(r'\{"n":')
-is_dull = re.compile(rb"dull").match
-find_edge = re.compile(rb"\n(?:(?<=tail\n)()|(?!\Z|dull))").search
 
 
 @pytest.mark.parametrize(
@@ -34,20 +37,52 @@ def test_whole_records_are_found_on_a_line_that_is_not_one(line: bytes, pieces: 
     assert split_records(line, HEAD) == (pieces, damaged)
 
 
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        (b"a\nb\n", [b"a", b"b"]),
-        (b"dull\na\ndull\ndull\nb\ndull\n", [b"a", b"b"]),
-        (b"dull\ndull then tail\ndull\na\n", [b"dull then tail", b"a"]),
-        (b"dull then tail\na tail\nb\n", [b"dull then tail", b"a tail", b"b"]),
-        (b"a tail\ndull\ndull then tail\n", [b"a tail", b"dull then tail"]),
-        (b"dull\n", []),
-        (b"\n\na\n", [b"", b"", b"a"]),
-    ],
+class Number(msgspec.Struct):
+    n: int
+
+
+LINE = re.compile(rb'(?:(?P<dull>dull)|(?P<known>\{"n":(\d+)\}\Z))')
+FORM = LogForm(
+    "a test", ForeignDecoder(Number), HEAD, LINE, b'"n":', re.compile(rb'"n"').search, lambda record: record.n > 0
 )
-def test_dull_lines_are_passed_by_unless_they_end_like_another(text: bytes, found: list[bytes]) -> None:
-    block = Block(0, bytearray(text + b"rest of the buffer"), len(text), len(text))
-    lines = list(find_lines(block, is_dull, find_edge))
-    assert [line for _, line in lines] == found
-    assert all(text[start : start + len(line)] == line for start, line in lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "known", "decoded", "skips"),
+    [
+        (b'{"n":1}\n{"n":2}\n', [1, 2], [], 0),
+        (b'dull\n{"n":1}\ndull\ndull\n{"n": 2}\ndull\n', [1], [2], 0),
+        (b'dull and torn{"n":3}\n{"n":4}\n', [4], [3], 1),
+        (b'dull, but no usage went on\n{"n":4}\n', [4], [], 0),
+        (b'{"n":5}{"n":6}\n', [], [5, 6], 0),
+        (b'{"n":1}\n{"n":9}', [1], [], 0),
+        (b'\n\n{"n":1}\n', [1], [], 0),
+        (b'{"n":77}\n', [], [77], 0),
+    ],
+    ids=["known", "others are decoded", "torn", "dull", "glued", "not ended", "empty lines", "declined"],
+)
+def test_lines_are_known_or_decoded_and_none_is_lost(
+    tmp_path: Path, text: bytes, known: list[int], decoded: list[int], skips: int
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(text)
+    found = Gathered(UsageSource(provider="p", home="/h", scope="", session_id="s", path=str(path)), 0)
+    took: list[int] = []
+    others: list[int] = []
+
+    def take_known(line: re.Match[bytes]) -> bool:
+        number = int(line[3])
+        if number != 77:
+            took.append(number)
+        return number != 77
+
+    takers = Takers[Number](
+        lambda record, _line, _offset: others.append(record.n), make_known(LINE, {"known": take_known})
+    )
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        read_records(fd, None, FORM, found, takers)
+    finally:
+        os.close(fd)
+    assert (took, others, len(found.skipped)) == (known, decoded, skips)
+    assert found.next_offset == text.rfind(b"\n") + 1

@@ -30,17 +30,18 @@ UNRECORDED_KINDS: tuple[str, ...] = (
 """Calls that kimi-cli 1.51 makes and that leave no trace in its logs (2026-11)."""
 
 
-def read_usage(source: UsageSource, since: int) -> UsageBatch:
+def read_usage(source: UsageSource, since: int, fd: int) -> UsageBatch:
     """All that was appended from `since` to the last whole line."""
-    return _Reading(source, since).read(None).found.to_batch()
+    return _Reading(source, since, fd).read(None).found.to_batch()
 
 
 class _Reading:
     """One pass over one file, and what it has to know of the lines before."""
 
-    def __init__(self, source: UsageSource, since: int) -> None:
+    def __init__(self, source: UsageSource, since: int, fd: int) -> None:
         self._source = source
         self._since = since
+        self._fd = fd
         self._agent = None if source.agent is None else clean_word(source.agent)
         self.found = Gathered(source, since)
         self.open_step: float | None = None
@@ -61,7 +62,7 @@ class _Reading:
             "end": self._know_end,
             "turn": self._know_turn,
         }
-        read_records(self._source.path, stop, LOG, self.found, Takers(self._take_record, make_known(LINE, known)))
+        read_records(self._fd, stop, LOG, self.found, Takers(self._take_record, make_known(LINE, known)))
         return self
 
     def _know_step(self, line: re.Match[bytes]) -> bool:
@@ -162,9 +163,7 @@ class _Reading:
                 self.found.skip(offset, "usage without a time")
         elif usage is not None:
             word, tokens = _name_message(inner.payload), usage.tokens
-            key = (
-                _make_key(repr(stamp), word, tokens) if agent is None else self._make_agent_key(agent, word, tokens)
-            )
+            key = _make_key(repr(stamp), word, tokens) if agent is None else self._make_agent_key(agent, word, tokens)
             self.found.spend(key, at, tokens, agent=agent or (None if legacy is None else clean_word(legacy)))
         elif inner.type == "ToolCall":
             self._do_decoded_call(inner, agent, stamp, at, line)
@@ -241,7 +240,7 @@ class _Reading:
     def _read_before(self) -> _Reading:
         """All that lies before this reading, for what its lines alone do not tell."""
         if self._before is None:
-            self._before = _Reading(self._source, 0).read(self._since)
+            self._before = _Reading(self._source, 0, self._fd).read(self._since)
         return self._before
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 
-
 _WORD = rb"([!#-\[\]-~]{1,200}+)"
 _COUNT = rb"([0-9]{1,15}+)"
 _DULL = (
@@ -17,7 +16,13 @@ _DULL = (
 )
 _STATUS = (
     rb'StatusUpdate", "payload": \{[^{]*+\{"input_other": ' + _COUNT + rb', "output": ' + _COUNT + rb", "
-    rb'"input_cache_read": ' + _COUNT + rb', "input_cache_creation": ' + _COUNT + rb'\}, "message_id": "' + _WORD + rb'"'
+    rb'"input_cache_read": '
+    + _COUNT
+    + rb', "input_cache_creation": '
+    + _COUNT
+    + rb'\}, "message_id": "'
+    + _WORD
+    + rb'"'
     rb'(?:, "plan_mode": [a-z]++)?+(?:, "mcp_status": null)?+\}\}\}\Z'
 )
 _CALL = (
@@ -26,7 +31,7 @@ _CALL = (
 )
 _INSIDE = rb'SubagentEvent", "payload": \{(?:"[a-z_]+": (?:"[^"\\\n]*+"|null), )*+"event": \{"type": "'
 LINE = re.compile(
-    rb'\{"timestamp": ([0-9]{10}\.[0-9]{1,7}+), "message": \{"type": "(?:'
+    rb'\{(?:"timestamp": ([0-9]{10}\.[0-9]{1,7}+), "message": \{"type": "(?:'
     rb"(?P<dull>" + _DULL + rb")"
     rb'|(?P<step>StepBegin", "payload": \{"n": [0-9]++\}\}\}\Z)'
     rb"|(?P<status>" + _STATUS + rb")"
@@ -34,7 +39,7 @@ LINE = re.compile(
     rb'|(?P<end>TurnEnd", "payload": \{\}\}\}\Z)'
     rb'|(?P<turn>TurnBegin", "payload": \{"user_input": )'
     rb"|(?P<dull_inside>" + _INSIDE + rb"(?:" + _DULL + rb'|StepBegin"|TurnBegin"|TurnEnd"))'
-    rb")"
+    rb')|(?P<head>"type": "metadata", ))'
 )
 """Of calls and turns only the beginning: `is_whole` tells the rest."""
 STATUS = (1, *range(LINE.groupindex["status"] + 1, LINE.groupindex["status"] + 6))

@@ -21,18 +21,18 @@ UNRECORDED_KINDS: tuple[str, ...] = (
 """Calls that kimi-code 2.1 makes and that leave no trace in its logs (2026-11)."""
 
 
-
-def read_usage(source: UsageSource, since: int) -> UsageBatch:
+def read_usage(source: UsageSource, since: int, fd: int) -> UsageBatch:
     """All that was appended from `since` to the last whole line."""
-    return _Reading(source, since).read(None).found.to_batch()
+    return _Reading(source, since, fd).read(None).found.to_batch()
 
 
 class _Reading:
     """One pass over one file, and what it has to know of the lines before."""
 
-    def __init__(self, source: UsageSource, since: int) -> None:
+    def __init__(self, source: UsageSource, since: int, fd: int) -> None:
         self._source = source
         self._since = since
+        self._fd = fd
         self.found = Gathered(source, since)
         self.models: dict[str, str] = {}
         """Real models by the alias that the last request named."""
@@ -48,7 +48,7 @@ class _Reading:
             "ended": self._know_ended,
             "call": self._know_call,
         }
-        read_records(self._source.path, stop, LOG, self.found, Takers(self._take_record, make_known(LINE, known)))
+        read_records(self._fd, stop, LOG, self.found, Takers(self._take_record, make_known(LINE, known)))
         return self
 
     def _know_usage(self, line: re.Match[bytes]) -> bool:
@@ -178,5 +178,5 @@ class _Reading:
     def _read_before(self) -> _Reading:
         """All that lies before this reading, for what its lines alone do not tell."""
         if self._before is None:
-            self._before = _Reading(self._source, 0).read(self._since)
+            self._before = _Reading(self._source, 0, self._fd).read(self._since)
         return self._before

@@ -20,9 +20,7 @@ _DULL = (
 _LOOP = rb'context\.append_loop_event","agentId":"[^"\\]*+","event":\{"type":"'
 LINE = re.compile(
     rb"\{(?:"
-    rb'"type":"(?:'
-    + _LOOP
-    + rb'(?:(?P<dull_event>(?:content\.part|tool\.result|step\.begin|step\.end)")'
+    rb'"type":"(?:' + _LOOP + rb'(?:(?P<dull_event>(?:content\.part|tool\.result|step\.begin|step\.end)")'
     rb'|(?P<call>tool\.call","uuid":"' + _WORD + rb'","turnId":"[^"\\]*+","step":[0-9]++,"stepUuid":"[^"\\]*+",'
     rb'"toolCallId":"[^"\\]*+","name":"' + _WORD + rb'","args":\{'
     rb'(?:"command":"([A-Za-z0-9_.+-]{1,64}+)(?=[ ;&|<>()"]))?+))'
@@ -32,7 +30,7 @@ LINE = re.compile(
     rb"|(?P<request>llm\.request" + _AGENT + rb',"kind":"[^"\\]*+","provider":"[^"\\]*+","model":"' + _WORD + rb'",'
     rb'"modelAlias":"' + _WORD + rb'"' + _REST + _TIME + rb")"
     rb"|(?P<ended>turn\.ended" + _AGENT + _REST + _TIME + rb")"
-    rb'|(?P<dull>' + _DULL + rb'"))'
+    rb"|(?P<dull>" + _DULL + rb'"))'
     rb'|(?P<dull_message>"message":\{"message":\{"role":")'
     rb")"
 )

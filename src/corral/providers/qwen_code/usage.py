@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 
 from corral.model.usage import UsageBatch, UsageSource
@@ -21,7 +20,6 @@ from corral.providers.qwen_code.usage_lines import (
     may_matter,
 )
 from corral.providers.qwen_code.usage_sources import list_parents, list_transcripts
-from corral.sidecar.files import Unreadable, open_regular
 from corral.system.blocks import LARGEST_LINE, read_blocks
 from corral.system.foreign_json import split_records
 from corral.system.usage_batch import Gathered, clean_word, name_call
@@ -53,28 +51,23 @@ _FORK_HAS_COPIES = "its transcript is gone and a fork of it has copies: they can
 _TOO_LONG = f"a line of more than {LARGEST_LINE >> 20} MiB"
 
 
-def read_usage(source: UsageSource, since: int) -> UsageBatch:
+def read_usage(source: UsageSource, since: int, fd: int) -> UsageBatch:
     """What the whole lines from byte `since` on say; a last line without its end waits for the next reading."""
     found = Gathered(source, since)
-    fd = open_regular(source.path)
-    if isinstance(fd, Unreadable):
-        found.skip(since, fd.reason)
-        return found.to_batch()
     reader = _TranscriptReader(found) if source.session_id else _MonthReader(source, found)
-    with io.FileIO(fd) as file:
-        for block in read_blocks(file, since, os.fstat(fd).st_size):
-            if block.too_long:
-                if not is_tool_result(block.data):
-                    found.skip(block.offset, _TOO_LONG)
-            else:
-                start = 0
-                while (stop := block.data.find(b"\n", start, block.length)) >= 0:
-                    data = bytes(block.data[start:stop])
-                    if reader.matters(data):
-                        found.offset = block.offset + start
-                        reader.take(found.offset, data)
-                    start = stop + 1
-            found.next_offset = block.end
+    for block in read_blocks(fd, since, os.fstat(fd).st_size):
+        if block.too_long:
+            if not is_tool_result(block.data):
+                found.skip(block.offset, _TOO_LONG)
+        else:
+            start = 0
+            while (stop := block.data.find(b"\n", start, block.length)) >= 0:
+                data = bytes(block.data[start:stop])
+                if reader.matters(data):
+                    found.offset = block.offset + start
+                    reader.take(found.offset, data)
+                start = stop + 1
+        found.next_offset = block.end
     return found.to_batch()
 
 
