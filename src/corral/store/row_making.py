@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 import msgspec
 
 from corral.model.usage import UsageSource
 from corral.store.ledger_rows import PLAIN, SHARED, STAND_IN, TOLD, Price, Pricer, Reading, Row, Rows, storable
+
+try:
+    from _blake2 import blake2b  # hashlib would load all of OpenSSL before it gives the same
+except ImportError:
+    from hashlib import blake2b
 
 MOST_TOKENS = 1 << 44
 """No request has more: beyond it, sums of many would not fit where they are kept."""
