@@ -51,6 +51,11 @@ class Audience:
         """Whether nobody looks any more, and somebody who did was told how the program ended; or said: leave."""
         return self._dismissed or (self._somebody_knows and not self.viewers)
 
+    @property
+    def has_listener(self) -> bool:
+        """Whether anybody sees what the program writes now, and can answer it."""
+        return any(viewer.position is not None for viewer in self.viewers.values())
+
     def pump(self, viewer: Viewer) -> None:
         stream = self._holder.stream
         viewer.pump(stream, self._holder.status, time.monotonic())

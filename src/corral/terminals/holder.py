@@ -14,6 +14,7 @@ from corral.terminals.files import RECORD, SOCKET, TerminalFiles
 from corral.terminals.listener import Listener
 from corral.terminals.protocol import Failed
 from corral.terminals.stream import Stream
+from corral.terminals.unattended import Unattended
 from corral.terminals.viewer import STALL_SECONDS, Viewer
 
 TYPE_CHECKING = False
@@ -57,6 +58,7 @@ class Holder:
         self._files = files
         self._listener = Listener(server, files.log)
         self._audience = Audience(self)
+        self._unattended = Unattended()
         self._input = bytearray()
         self._is_open = True
         """Whether the terminal has somebody on its other side."""
@@ -191,8 +193,16 @@ class Holder:
                 break
             parts.append(part)
         if parts:
-            self.stream.feed(b"".join(parts))
+            data = b"".join(parts)
+            self.stream.feed(data)
+            self._answer_for_nobody(data)
             self._audience.pump_all()
+
+    def _answer_for_nobody(self, data: bytes) -> None:
+        if self._audience.has_listener:
+            self._unattended.forget()
+        elif answers := self._unattended.answer(data, self.size[1]):
+            self.take_input(answers)
 
     def _write_input(self) -> None:
         try:

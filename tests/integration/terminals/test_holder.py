@@ -162,7 +162,7 @@ def test_a_viewer_in_the_background_does_not_set_the_size(held):
 READ_RAW = (
     "import os, sys, tty\n"
     "tty.setraw(0)\n"
-    "os.write(1, b'ready \\x1b[c\\x1b[6n')\n"
+    "os.write(1, b'ready ')\n"
     "while (got := os.read(0, 100)) != b'q': os.write(1, b'got ' + repr(got).encode() + b'\\r\\n')"
 )
 
@@ -184,6 +184,33 @@ def test_answers_are_heard_from_the_leading_viewer_alone_and_never_during_a_repl
         second.wait_text(b"got b'y'")
         assert b"[1;1R" not in second.output
         assert b"[3;3R" not in second.output
+
+
+ASK_TWICE = (
+    "import os, sys, tty\n"
+    "tty.setraw(0)\n"
+    "for place in sys.argv[1:]:\n"
+    "    os.write(1, b'\\x1b[c\\x1b[6n')\n"
+    "    got = b''\n"
+    "    while not got.endswith(b'R'): got += os.read(0, 100)\n"
+    "    open(place, 'wb').write(got)\n"
+    "    os.read(0, 1)"
+)
+
+
+def test_the_holder_answers_while_nobody_looks_and_leaves_it_to_viewers_otherwise(held, tmp_path):
+    alone, seen = tmp_path / "alone", tmp_path / "seen"
+    terminal = held.start([sys.executable, "-c", ASK_TWICE, str(alone), str(seen)], columns=90, rows=33)
+    wait_until(alone.exists, "an answer")
+    with held.watch(terminal) as view:
+        view.attach()
+        assert alone.read_bytes() == b"\x1b[?1;2c\x1b[33;1R"
+        asked = len(view.output)
+        view.client.type(b" ")
+        view.wait(lambda: b"\x1b[6n" in view.output[asked:], "the second question")
+        view.client.type(b"\x1b[?62c\x1b[7;8R")
+        wait_until(seen.exists, "the viewer's answer")
+    assert seen.read_bytes() == b"\x1b[?62c\x1b[7;8R"
 
 
 def test_input_that_nobody_reads_is_refused_loudly_when_it_is_too_much(held):
