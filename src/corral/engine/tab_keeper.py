@@ -263,7 +263,8 @@ class TabKeeper:
         binding = tab.binding
         provider = find_provider(binding.provider) if binding else None
         session = tab.session or (self._last[tab.tab][1] if tab.tab in self._last else None)
-        restorable = session is not None and provider is not None and provider.capabilities.restore == "resume"
+        named = _is_named(session, binding)
+        restorable = named and provider is not None and provider.capabilities.restore == "resume"
         columns, rows = self._size_of(tab)
         return TabView(
             tab=tab.tab,
@@ -274,7 +275,7 @@ class TabKeeper:
             ref=session_ref(session.key) if session else None,
             state=self._state_of(tab),
             restorable=restorable,
-            live_only_reason=None if restorable else tab.reason or "no provider has named its conversation",
+            live_only_reason=None if restorable else tab.reason or "its agent has not said yet which session it has",
             pid=tab.terminal.child.pid if tab.terminal and tab.standing is Standing.RUNNING else None,
             exit_status=tab.terminal.status if tab.terminal else None,
             refusal=self._refusals.get(tab.tab),
@@ -305,6 +306,11 @@ class TabKeeper:
             except (NotReachable, OSError, KeyError, ValueError):
                 self._sizes[tab.tab] = _SIZE
         return self._sizes.get(tab.tab, _SIZE)
+
+
+def _is_named(session: Session | None, binding: Binding | None) -> bool:
+    """Whether a provider has named it for this tab, now or before: our own launch only says what was asked for."""
+    return session is not None and (session.state is not State.PENDING or bool(binding and binding.previous))
 
 
 def _name(provider: Provider | None) -> str:
