@@ -74,7 +74,7 @@ def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence
         pin = None
         if not exact and claim.written_at is not None:
             pin = cache.find_pin(claim.path, claim.pid, claim.written_at)
-        verdict = decide_liveness(claim, _probe(claim), host, pin)
+        verdict = structs.replace(decide_liveness(claim, _probe(claim), host, pin), pin=pin)
         verdicts.append(verdict)
         if not exact and pin is None and verdict.identity is not None and claim.written_at is not None:
             pins.append((claim.path, claim.written_at, verdict.identity))

@@ -33,6 +33,8 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     reason: str
     identity: ProcessIdentity | None = None
     """Of a live claim: the process it was verified against."""
+    pin: ProcessIdentity | None = None
+    """Of a record without a start: the process that this very record was verified against in an earlier look."""
     elsewhere: bool = False
     """It belongs to another host or PID namespace and cannot be checked from here."""
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from msgspec import structs
+
 from corral.model.claim import AUTHORITY, Claim, ClaimKind
 from corral.model.process import ProcessIdentity
 from corral.model.verdict import OUTRANKED, ClaimVerdict, Liveness
@@ -60,7 +62,7 @@ def _judge(
         return verdict
     if newest.claim.written_at == claim.written_at:
         reason = f"pid {claim.pid} named {newest.claim.session_id} at the same time: one of them was left"
-        return ClaimVerdict(claim=claim, liveness=Liveness.UNKNOWN, rule="tie", reason=reason)
+        return structs.replace(verdict, liveness=Liveness.UNKNOWN, rule="tie", reason=reason, identity=None)
     return _superseded(verdict, newest.claim)
 
 
@@ -121,4 +123,4 @@ def _outranked(verdict: ClaimVerdict, by: Claim) -> ClaimVerdict:
 
 
 def _stale(verdict: ClaimVerdict, reason: str, rule: str = "superseded") -> ClaimVerdict:
-    return ClaimVerdict(claim=verdict.claim, liveness=Liveness.STALE, rule=rule, reason=reason)
+    return structs.replace(verdict, liveness=Liveness.STALE, rule=rule, reason=reason, identity=None)

@@ -97,15 +97,15 @@ def plan_tab(facts: TabFacts) -> TabPlan:
 def decide_last_session(processes: Iterable[ProcessIdentity], sessions: Sequence[Session]) -> Session | str:
     """The session that was named last for the first of these processes that any claim names; or why none is known.
 
-    By the provider's registry, its lock, our journal or a runtime.json of that very process; never by our own
-    launch, which says what was wanted and not what came of it.
+    By the provider's registry, its lock, our journal or a runtime.json of that very process (or verified against it
+    while it ran); never by our own launch, which says what was wanted and not what came of it.
     """
     for process in processes:
         named = [
             (session, judged.claim)
             for session in sessions
             for judged in session.verdict.evidence
-            if judged.claim.kind is not ClaimKind.LAUNCH and _names(judged.claim, process)
+            if judged.claim.kind is not ClaimKind.LAUNCH and (judged.pin == process or _names(judged.claim, process))
         ]
         if named:
             return _choose(named)

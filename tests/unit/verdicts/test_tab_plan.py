@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from corral.model.claim import ClaimKind
 from corral.model.key import SessionKey
@@ -123,6 +124,16 @@ def test_all_left_means_the_one_left_last():
 def test_another_process_of_the_same_number_says_nothing():
     assert last(identity(10, 1000), session("other", said(10, "other", 5.0, ticks=2000))) is None
     assert last(identity(10), session("torn", claim(10, "torn", boot_id=None))) is None
+
+
+def test_a_record_without_a_start_counts_for_the_process_it_was_verified_against_while_that_ran():
+    runtime = claim(10, "s1", written_at=5.0, boot_id=None, kind=ClaimKind.RUNTIME)
+    found = session("s1", runtime)
+    seen = structs.replace(found.verdict.evidence[0], pin=identity(10))
+    pinned = structs.replace(found, verdict=structs.replace(found.verdict, evidence=(seen,)))
+    assert last(identity(10), pinned) == "s1"
+    assert last(identity(10, 2000), pinned) is None
+    assert last(identity(10), found) is None
 
 
 def test_our_own_launch_is_what_was_wanted_and_no_evidence():
