@@ -12,7 +12,7 @@ from corral.engine.selection import Selection
 from corral.model.claim import BadClaim
 from corral.model.key import SessionKey
 from corral.model.record import SessionRecord
-from corral.model.verdict import ClaimVerdict, Liveness, SessionVerdict, State
+from corral.model.verdict import ClaimVerdict, SessionVerdict, State
 from corral.verdicts.attribution import Attribution
 from corral.verdicts.state import decide_resting, decide_state
 
@@ -98,6 +98,8 @@ def select_entries(
             for key, record, verdict in _decide_id(
                 home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids, unseen
             ):
+                if record is None and verdict.state is State.EMPTY and not selection.deleted:
+                    continue  # nothing on disk, nobody there: it was deleted
                 if not selection.covers(_work_dir(record, verdict)):
                     continue
                 counts[verdict.state] += 1
@@ -144,7 +146,5 @@ def _decide_id(
         if scope is None and records:
             continue  # shown as doubt on each of them
         held = [verdict for verdict in verdicts if verdict.claim.scope == scope]
-        if all(verdict.liveness is Liveness.STALE for verdict in held):
-            continue  # nothing on disk, nobody there: it was deleted
         key = SessionKey(home.provider.name, home.home.path, scope or "", session_id)
         yield key, None, decide_state(None, held)

@@ -22,6 +22,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     """An absolute directory: only sessions that ran in it or below."""
     besides: frozenset[str] = frozenset()
     """Ids that are wanted whatever their state is."""
+    deleted: bool = False
+    """Also sessions that are not on disk any more and that nobody serves, if a claim still names them."""
 
     @property
     def is_narrow(self) -> bool:

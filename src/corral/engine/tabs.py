@@ -79,8 +79,9 @@ def list_tabs(wanted: Collection[str] | None = None, survey: Survey | None = Non
         now, table = survey or take_survey(Selection(states=_SERVED)), ProcessTable()
         tabs = [_with_session(tab, now, table, bindings) if tab.standing is Standing.RUNNING else tab for tab in tabs]
     if survey is None and any(tab.standing in _OVER for tab in tabs):
-        # The evidence of processes long gone is wanted, too.
-        now = take_survey(Selection(id_prefix=""))
+        # The evidence of processes long gone is wanted, too; and a conversation that was deleted must not make an
+        # older one of the same tab look like its last.
+        now = take_survey(Selection(id_prefix="", deleted=True))
         tabs = [_with_last_session(tab, now) if tab.standing in _OVER else tab for tab in tabs]
     return Tabs(tabs=tuple(tabs), skipped=tuple(skipped))
 
