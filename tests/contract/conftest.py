@@ -17,6 +17,9 @@ from tests.contract.drive_qwen_code import QwenCode
 from tests.contract.driver import Driver
 from tests.contract.model_server import ModelServer
 
+# What asserts outside of test files should say as much as what asserts in them.
+pytest.register_assert_rewrite("tests.contract.scenarios", "tests.contract.tab_scenarios", "tests.contract.tab_world")
+
 CLIS = ("kimi_cli", "kimi_code", "qwen_code")
 
 

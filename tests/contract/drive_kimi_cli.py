@@ -12,6 +12,7 @@ from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
 from tests.contract.processes import Proc
 from tests.contract.terminal import Terminal
+from tests.contract.window import Window
 
 
 class KimiCli:
@@ -35,7 +36,7 @@ class KimiCli:
         argv = ["kimi", *_session_args(session_id, resume), *args]
         return self.on(Terminal(argv, cwd=where, env=self.home.env))
 
-    def on(self, terminal: Terminal) -> KimiCliTui:
+    def on(self, terminal: Window) -> KimiCliTui:
         return KimiCliTui(terminal, self.server, self.home)
 
     def print_run(
@@ -61,7 +62,7 @@ class KimiCliTui(Tui):
     compacted = r"The context has been compacted[\s\S]*(── input ─)"
     answering = "Composing..."  # an answer is shown line by line
 
-    def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
+    def __init__(self, terminal: Window, server: ModelServer, home: Home) -> None:
         super().__init__(terminal, server)
         self.home = home
 

@@ -11,6 +11,7 @@ from tests.contract.homes import Home
 from tests.contract.model_server import ModelServer
 from tests.contract.processes import Proc
 from tests.contract.terminal import Terminal
+from tests.contract.window import Window
 
 _SESSION = r"(session_[0-9a-f-]{36})"
 
@@ -35,7 +36,7 @@ class KimiCode:
         argv = ["kimi", *_session_args(session_id, resume), *args]
         return self.on(Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env))
 
-    def on(self, terminal: Terminal) -> KimiCodeTui:
+    def on(self, terminal: Window) -> KimiCodeTui:
         return KimiCodeTui(terminal, self.server, self.home)
 
     def print_run(
@@ -60,7 +61,7 @@ class KimiCodeTui(Tui):
     compaction_end, turn_end, request_mark = '"full_compaction.complete"', '"turn.ended"', '"llm.request"'
     compacted = "(Compaction complete)"
 
-    def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
+    def __init__(self, terminal: Window, server: ModelServer, home: Home) -> None:
         super().__init__(terminal, server)
         self.home = home
 

@@ -13,6 +13,7 @@ from tests.contract.model_calls import Call
 from tests.contract.model_server import ModelServer
 from tests.contract.processes import Proc, cmdline
 from tests.contract.terminal import Terminal
+from tests.contract.window import Window
 
 _PLACEHOLDER = "Type your message or @path/to/file"
 
@@ -37,7 +38,7 @@ class QwenCode:
         argv = ["qwen", *_session_args(session_id, resume), *args]
         return self.on(Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env))
 
-    def on(self, terminal: Terminal) -> QwenCodeTui:
+    def on(self, terminal: Window) -> QwenCodeTui:
         return QwenCodeTui(terminal, self.server, self.home)
 
     def print_run(
@@ -63,7 +64,7 @@ class QwenCodeTui(Tui):
     compacted = "(Chat history compressed)"
     compaction_end, turn_end, request_mark = '"chat_compression"', '"type":"assistant"', ""
 
-    def __init__(self, terminal: Terminal, server: ModelServer, home: Home) -> None:
+    def __init__(self, terminal: Window, server: ModelServer, home: Home) -> None:
         super().__init__(terminal, server)
         self.home = home
 

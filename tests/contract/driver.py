@@ -14,7 +14,7 @@ from tests.contract.homes import Home
 from tests.contract.model_calls import Call, Kind
 from tests.contract.model_server import ModelServer
 from tests.contract.processes import Proc, descendants, stop_all
-from tests.contract.terminal import Terminal
+from tests.contract.window import Window
 
 ESCAPE, CTRL_C = "\x1b", "\x03"
 READY_SECONDS = 60.0
@@ -40,7 +40,7 @@ class Driver(Protocol):
         args: Sequence[str] = (),
     ) -> Tui: ...
 
-    def on(self, terminal: Terminal) -> Tui:
+    def on(self, terminal: Window) -> Tui:
         """The agent that runs on a terminal which somebody else started."""
         ...
 
@@ -80,7 +80,7 @@ class Tui:
     answering = "SLOWLY"
     """What the screen shows as soon as a slow answer has begun."""
 
-    def __init__(self, terminal: Terminal, server: ModelServer) -> None:
+    def __init__(self, terminal: Window, server: ModelServer) -> None:
         self.terminal = terminal
         self.server = server
 

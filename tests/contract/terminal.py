@@ -1,11 +1,10 @@
-"""A real terminal for a real program: PTY, screen and keyboard, with waits that end and say what they saw."""
+"""A real terminal for a real program: a PTY, of which nothing is left at the end."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import pty
-import re
 import secrets
 import select
 import signal
@@ -14,35 +13,16 @@ import subprocess
 import termios
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import pyte
-
 from tests.contract.processes import Proc, descendants, find_marked, read_proc, stop_all
+from tests.contract.window import COLUMNS, LINES, Window
 
-COLUMNS, LINES = 120, 40
 _MARK = "CORRAL_TEST_TERMINAL"  # inherited by all that runs in a terminal of ours, so that none is left behind
 
-# Queries a program may wait for, and what a plain terminal says: DA1, DA2, status, cursor position,
-# kitty keyboard, colours of text and background, XTVERSION.
-_QUERIES: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
-    (re.compile(rb"\x1b\[0?c"), b"\x1b[?62;22c"),
-    (re.compile(rb"\x1b\[>0?c"), b"\x1b[>0;276;0c"),
-    (re.compile(rb"\x1b\[5n"), b"\x1b[0n"),
-    (re.compile(rb"\x1b\[6n"), b""),  # answered with the real position
-    (re.compile(rb"\x1b\[\?u"), b"\x1b[?0u"),
-    (re.compile(rb"\x1b\]10;\?(\x07|\x1b\\)"), b"\x1b]10;rgb:ffff/ffff/ffff\x1b\\"),
-    (re.compile(rb"\x1b\]11;\?(\x07|\x1b\\)"), b"\x1b]11;rgb:0000/0000/0000\x1b\\"),
-    (re.compile(rb"\x1b\[>0?q"), b"\x1bP>|harness\x1b\\"),
-)
-# pyte 0.8.2 misreads CSI sequences with a private prefix other than "?": it would print what follows.
-_UNREADABLE = re.compile(rb"\x1b\[[<>=][0-9;:]*[a-zA-Z]|\x1b\[\??[0-9;]*[ \"'$][a-zA-Z]|\x1b\[\?[0-9;]*[a-gi-km-zA-Z]")
-_ESCAPES = re.compile(rb"\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b\[[0-9;:<>=?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>78M]")
-_UNFINISHED = re.compile(rb"\x1b(\[[0-9;:<>=?]*)?$")
 
-
-class Terminal:
+class Terminal(Window):
     """One program on one PTY. Use as a context manager: whatever it started is gone at the end."""
 
     def __init__(
@@ -54,11 +34,7 @@ class Terminal:
         columns: int = COLUMNS,
         lines: int = LINES,
     ) -> None:
-        self.raw = bytearray()
-        self._screen = pyte.Screen(columns, lines)
-        self._stream = pyte.ByteStream(self._screen)
-        self._changed = threading.Condition()
-        self._rest = b""
+        super().__init__(columns, lines)
         self._known: dict[tuple[int, int], Proc] = {}
         self._remembered_at = 0.0
         self._mark = secrets.token_hex(8)
@@ -101,56 +77,14 @@ class Terminal:
 
     @property
     def exit_code(self) -> int | None:
-        """The exit code, negative for a signal, or None while the program runs."""
         return self._process.poll()
 
-    def screen(self) -> str:
-        """What a person would see now, without trailing blanks."""
-        with self._changed:
-            return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
-
-    def title(self) -> str:
-        with self._changed:
-            return self._screen.title
-
-    def mark(self) -> int:
-        """A point in the output, for text_since()."""
-        return len(self.raw)
-
-    def text_since(self, mark: int) -> str:
-        """All that was printed since then, without escape sequences: also what has left the screen."""
-        with self._changed:
-            data = bytes(self.raw[mark:])
-        return _ESCAPES.sub(b"", data).decode(errors="replace")
-
     def send(self, text: str) -> None:
-        """Types this."""
         data = text.encode()
         while data:
             data = data[os.write(self._master, data) :]
 
-    def wait_screen(self, predicate: Callable[[str], bool] | str, timeout: float = 30, *, what: str = "") -> str:
-        """Waits until the screen satisfies the predicate (or contains the text), and returns it."""
-        wanted = (lambda screen: predicate in screen) if isinstance(predicate, str) else predicate
-        deadline = time.monotonic() + timeout
-        while True:
-            if wanted(shown := self.screen()):
-                return shown
-            left = deadline - time.monotonic()
-            if left <= 0:
-                reason = f"not within {timeout} s"
-            elif self.exit_code is not None and not self._reader.is_alive():
-                reason = f"the program ended with code {self.exit_code}"
-            else:
-                with self._changed:
-                    self._changed.wait(min(left, 0.1))
-                if time.monotonic() - self._remembered_at > 1:
-                    self._remember()
-                continue
-            raise TimeoutError(f"waited for {what or predicate!r}: {reason}; the screen shows:\n{self._framed(shown)}")
-
     def wait_exit(self, timeout: float = 60) -> int:
-        """Waits until the program has ended, and returns its exit code."""
         self._remember()
         try:
             return self._process.wait(timeout)
@@ -162,7 +96,7 @@ class Terminal:
         """Sends a signal to the program itself (not to what it started)."""
         self._remember()
         if self.exit_code is None:
-            os.kill(self.pid, number)
+            self._process.send_signal(number)
 
     def close(self) -> None:
         """Closes the terminal, as if its window was closed: the program gets SIGHUP."""
@@ -181,10 +115,19 @@ class Terminal:
         stop_all(find_marked(_MARK, self._mark))
         self._process.wait(10)
 
+    def _find_end(self) -> str | None:
+        if self.exit_code is not None and not self._reader.is_alive():
+            return f"the program ended with code {self.exit_code}"
+        return None
+
+    def _look_around(self) -> None:
+        if time.monotonic() - self._remembered_at > 1:
+            self._remember()
+
     def _remember(self) -> None:
         # One that leaves its parent can no longer be found from there: note all that are seen, with children.
         alive = [pid for (pid, ticks) in self._known if (now := read_proc(pid)) and now.start_ticks == ticks]
-        for proc in descendants(self.pid, *alive):
+        for proc in descendants(self._process.pid, *alive):
             self._known[proc.pid, proc.start_ticks] = proc
         self._remembered_at = time.monotonic()
 
@@ -202,25 +145,3 @@ class Terminal:
             self._feed(data)
         with self._changed:
             self._changed.notify_all()
-
-    def _feed(self, data: bytes) -> None:
-        with self._changed:
-            self.raw += data
-            data = self._rest + data
-            cut = _UNFINISHED.search(data)
-            data, self._rest = (data[: cut.start()], data[cut.start() :]) if cut else (data, b"")
-            self._stream.feed(_UNREADABLE.sub(b"", data))
-            answers = b"".join(self._answer_to(query, answer) for query, answer in _QUERIES if query.search(data))
-            self._changed.notify_all()
-        if answers:
-            os.write(self._master, answers)
-
-    def _answer_to(self, query: re.Pattern[bytes], answer: bytes) -> bytes:
-        if answer:
-            return answer
-        cursor = self._screen.cursor
-        return b"\x1b[%d;%dR" % (cursor.y + 1, cursor.x + 1)
-
-    @staticmethod
-    def _framed(screen: str) -> str:
-        return "\n".join(f"  | {line}" for line in screen.splitlines()) or "  | (empty)"

@@ -13,13 +13,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from tests.integration.terminals.held import wait_until
-from tests.integration.terminals.world import World
 
 START_SECONDS = 60.0
 LIVE, REPLAY, MODES = 0, 1, 2
@@ -37,10 +37,21 @@ class Answer(NamedTuple):
         return self.body["error"]["reason"]
 
 
+class Place(Protocol):
+    """Where a server runs: a HOME of a test's own."""
+
+    root: Path
+    work: Path
+    state: Path
+    env: dict[str, str]
+
+    def corral(self, *words: str) -> subprocess.CompletedProcess[str]: ...
+
+
 class Serving:
     """One server process, which may be killed and started again; its world outlives it."""
 
-    def __init__(self, world: World, *words: str, **env: str) -> None:
+    def __init__(self, world: Place, *words: str, **env: str) -> None:
         self.world = world
         # Of its own, so that no other test's server takes it while this one is down.
         self._words = words if "--port" in words else ("--port", str(free_port()), *words)
@@ -174,7 +185,9 @@ class Serving:
         wait_until(look, f"tab {tab}", seconds)
         return found[0]
 
-    def terminal(self, tab: str, offset: int | None = None, cookie: str | None = None) -> Viewer:
+    def terminal(
+        self, tab: str, offset: int | None = None, cookie: str | None = None, size: tuple[int, int] = (80, 24)
+    ) -> Viewer:
         headers = {"Cookie": cookie} if cookie else {"Authorization": f"Bearer {self.token}"}
         socket = connect(
             f"ws://{self.host}/api/tabs/{tab}/terminal",
@@ -184,7 +197,7 @@ class Serving:
             max_size=None,
             legacy=True,
         )
-        return Viewer(socket, offset)
+        return Viewer(socket, offset, *size)
 
     def events(self, after: int | None = None) -> EventReader:
         return EventReader(self, after)
@@ -209,20 +222,21 @@ class Viewer:
     def end(self) -> int:
         return self.begin + len(self.data)
 
-    def step(self, seconds: float = 20.0) -> None:
-        """One message, written down."""
+    def step(self, seconds: float | None = 20.0) -> tuple[int, bytes] | None:
+        """One message, written down; returns the kind and the bytes of what is to be shown."""
         message = self.socket.recv(seconds)
         if isinstance(message, str):
             self.controls.append(json.loads(message))
-            return
+            return None
         kind, offset = message[0], int.from_bytes(message[1:9])
         if kind == MODES:
-            return
+            return kind, message[9:]
         assert offset == self.end, f"bytes from {offset} follow those up to {self.end}"
         self.data += message[9:]
         if self.acknowledges:
             with contextlib.suppress(ConnectionClosed):  # the rest is read first
                 self.socket.send(json.dumps({"ack": self.end}))
+        return kind, message[9:]
 
     def read_until(self, text: bytes, seconds: float = 20.0) -> bytes:
         deadline = time.monotonic() + seconds
