@@ -77,7 +77,7 @@ class Site(World):
 
     def write_session(self, number: int, *, title: str, unfinished: bool = False, folder: str = "work") -> str:
         """A session on disk as the reference agent leaves it, without running it."""
-        from examples.reference_agent import Home, Session, take_turn
+        from corral.demo.conversation import Home, Session, take_turn
 
         work = self.root / folder
         work.mkdir(exist_ok=True)

@@ -37,6 +37,7 @@ COMMANDS = {
     "sidecar": "the runtime.json protocol for other languages",
     "prices": "what models cost, with source and date",
     "doctor": "what is installed, what was found, what could not be read",
+    "demo": "try everything in a throw-away home, without an agent",
     "config": "corral's own configuration",
     "completion": "shell completion for bash, zsh and fish",
 }

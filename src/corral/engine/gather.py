@@ -20,7 +20,8 @@ from corral.store.cache import Cache
 from corral.system.config import Config
 from corral.system.filesystem import is_on_network
 from corral.system.inner_pids import read_inner_pids
-from corral.system.processes import ProcessTable
+from corral.system.places import DEMO_VARIABLE
+from corral.system.processes import Process, ProcessTable
 from corral.system.runtime_claims import read_runtime_claim
 from corral.verdicts.liveness import is_plainly_gone
 
@@ -86,12 +87,13 @@ def gather(
     Unless `thorough`, evidence of processes that are plainly gone is left out: it changes no state.
     """
     reader = _Reader(cache, _gone_test(table, host, thorough=thorough))
+    concerned = _list_concerned(table)
     homes: list[HomeFacts] = []
     journals: list[Journal] = []
     recognised: list[Recognised] = []
     unread: list[Skipped] = []
     for provider in all_providers() if providers is None else providers:
-        mine = [found for process in table if (found := provider.recognise(process, table))]
+        mine = [found for process in concerned if (found := provider.recognise(process, table))]
         reports: list[Journal] = []
         for entry in read_journals(state_dir, provider.name):
             if isinstance(entry, Skipped):
@@ -117,6 +119,14 @@ def gather(
         skipped=[*reader.skipped, *unread],
         degraded=[*reader.degraded, *_tell_unread(unread)],
     )
+
+
+def _list_concerned(table: ProcessTable) -> Iterable[Process]:
+    """Every process; in a demonstration those that were started in it: nobody else knows of its home."""
+    place = os.environ.get(DEMO_VARIABLE)
+    if not place:
+        return table
+    return [process for process in table if process.environ.get(DEMO_VARIABLE) == place]
 
 
 def _tell_unread(unread: Sequence[Skipped]) -> list[Degraded]:

@@ -9,6 +9,9 @@ from __future__ import annotations
 import os
 import sys
 
+DEMO_VARIABLE = "CORRAL_DEMO"
+"""Set, to its directory, in every process of a demonstration (`corral demo`)."""
+
 
 def state_dir() -> str:
     """What must outlive a restart: journals, installation records, backups. Writers create it, mode 0700."""

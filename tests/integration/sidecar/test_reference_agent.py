@@ -15,7 +15,7 @@ import pytest
 from corral import sidecar
 from corral.sidecar import RuntimeRecord, Verdict
 
-PROGRAM = Path(__file__).parents[3] / "examples" / "reference_agent.py"
+PROGRAM = (sys.executable, "-m", "corral.demo.reference_agent")
 
 
 class Agent:
@@ -23,7 +23,7 @@ class Agent:
 
     def __init__(self, home: Path, work_dir: Path, environment: dict[str, str], *options: str) -> None:
         self.bucket = home / "sessions" / hashlib.md5(str(work_dir).encode()).hexdigest()
-        command = [sys.executable, str(PROGRAM), "--home", str(home), "--work-dir", str(work_dir), *options]
+        command = [*PROGRAM, "--home", str(home), "--work-dir", str(work_dir), *options]
         self.process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, bufsize=1
         )
@@ -138,7 +138,7 @@ def test_two_agents_on_one_session(start: Callable[..., Agent]):
 
 
 def refuse(home: Path, environment: dict[str, str]) -> str:
-    command = [sys.executable, str(PROGRAM), "--home", str(home)]
+    command = [*PROGRAM, "--home", str(home)]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, env=environment)
     assert done.returncode == 2
     return done.stderr

@@ -1,0 +1,124 @@
+"""How a demonstration goes away: every process of it, by its verified identity, then its directory."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import time
+from collections.abc import Iterator
+
+from corral.demo.place import PREFIX, Place
+from corral.engine.killing import kill_process
+from corral.errors import CorralError
+from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.processes import own_identity, read_identity
+from corral.system.places import DEMO_VARIABLE
+from corral.system.processes import ProcessTable
+from corral.terminals.client import dismiss_terminal
+from corral.terminals.directory import Standing, list_terminals
+
+_ROUNDS = 10
+_UNOWNED_SECONDS = 60.0
+"""A directory without an owner this long was left in the moment of its making."""
+
+
+def end_place(place: Place, *, keep: bool = False) -> None:
+    """End all that runs in it, then delete it. Raises CorralError, and then the directory is still there."""
+    end_processes(place)
+    if keep:
+        place.write_owner(kept=True)
+    else:
+        remove(place)
+
+
+def end_processes(place: Place) -> None:
+    """Those that have its mark, and those that its terminals have on record; again, until there are none."""
+    for _ in range(_ROUNDS):
+        found = [*_list_marked(place)]
+        for identity in found:
+            _end(identity)
+        held = [one for one in list_terminals(place.terminals) if one.holder is not None and _lives(one.holder)]
+        for terminal in held:
+            _end(terminal.child)
+            if terminal.standing in (Standing.RUNNING, Standing.ENDED):
+                dismiss_terminal(place.terminals, terminal.tab)
+            if terminal.holder is not None:
+                _end(terminal.holder)
+        if not found and not held:
+            return
+    raise CorralError(f"processes of {place.root} were started faster than they could be ended", hint="try again")
+
+
+def remove(place: Place) -> None:
+    try:
+        shutil.rmtree(place.root)
+    except OSError as error:
+        raise CorralError(f"{error.filename or place.root} could not be deleted: {error.strerror}") from error
+
+
+def sweep_leftovers() -> list[str]:
+    """End and delete what demonstrations left whose owner was killed; returns their directories.
+
+    Only directories of our own with a record of who made them, and only where that process is proven gone.
+    """
+    swept: list[str] = []
+    for place in _list_places():
+        owner = place.read_owner()
+        if owner is None:
+            _drop_unowned(place)
+        elif not owner.kept and is_proven_gone(owner.identity):
+            end_place(place)
+            swept.append(place.root)
+    return swept
+
+
+def is_proven_gone(identity: ProcessIdentity) -> bool:
+    """Another boot, or this PID namespace without it; what can't be seen from here is not proven."""
+    own = own_identity()
+    if own is None:
+        return False
+    if identity.boot_id != own.boot_id:
+        return True
+    return identity.pid_ns == own.pid_ns and not _lives(identity)
+
+
+def _list_places() -> Iterator[Place]:
+    parent = os.path.realpath(tempfile.gettempdir())
+    for entry in os.scandir(parent):
+        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+            status = entry.stat(follow_symlinks=False)
+            if status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077:
+                yield Place(entry.path)
+
+
+def _drop_unowned(place: Place) -> None:
+    try:
+        if time.time() - os.lstat(place.root).st_mtime > _UNOWNED_SECONDS:
+            os.rmdir(place.root)
+    except OSError:
+        pass  # there is something in it, so that it is none of ours, or it has gone
+
+
+def _list_marked(place: Place) -> Iterator[ProcessIdentity]:
+    """Processes that were started with the name of this directory, which nobody else knows, in their environment."""
+    for process in ProcessTable():
+        if process.pid == os.getpid() or process.environ.get(DEMO_VARIABLE) != place.root:
+            continue
+        if (identity := process.identity) is not None and _lives(identity):
+            yield identity
+
+
+def _lives(identity: ProcessIdentity) -> bool:
+    return read_identity(identity.pid) == identity
+
+
+def _end(identity: ProcessIdentity) -> None:
+    if not _lives(identity):
+        return
+    try:
+        kill_process(identity, lambda text: None)
+    except CorralError:
+        if _lives(identity):
+            raise
