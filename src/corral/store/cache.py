@@ -10,6 +10,7 @@ from contextlib import suppress
 from corral.model.process import ProcessIdentity
 from corral.model.record import SessionRecord
 from corral.store.known import KnownRecords, Shelf
+from corral.store.private_file import make_private
 from corral.version import __version__
 
 # Records are encoded by the classes of this version: another one starts afresh.
@@ -69,8 +70,7 @@ class Cache:
                 os.unlink(self.path + suffix)
 
     def _connect(self) -> sqlite3.Connection:
-        fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        os.close(fd)
+        make_private(self.path)
         db = sqlite3.connect(self.path, timeout=0.2, isolation_level=None)
         db.execute("PRAGMA synchronous = OFF")
         if not _has_our_shape(db):
@@ -175,7 +175,8 @@ class Cache:
                 change(self._db)
                 self._db.execute("COMMIT")
             except BaseException:
-                self._db.execute("ROLLBACK")
+                if self._db.in_transaction:  # after some errors SQLite has rolled back by itself
+                    self._db.execute("ROLLBACK")
                 raise
         except sqlite3.Error as error:
             self.problem = str(error)  # busy or full: the next survey reads anew

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
+from corral.store.private_file import make_private
 from corral.version import __version__
 
 __all__ = ["SCHEMA", "Ledger", "Reading", "SourceState"]
@@ -63,8 +64,7 @@ class Ledger:
 
     def _open(self) -> sqlite3.Connection:
         path = self._aside or self.path
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        os.close(fd)
+        make_private(path)
         db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         if self._aside:
             db.execute("PRAGMA journal_mode = OFF")
