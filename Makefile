@@ -1,4 +1,4 @@
-# corral: `make run` shows the sessions of this machine, `make test` proves that it is right.
+# corral: `make run` shows the sessions of this machine and serves the page, `make test` proves that it is right.
 
 PYTHON ?= python3
 VENV := .venv
@@ -12,8 +12,10 @@ AGAIN := --last-failed --last-failed-no-failures none
 
 .PHONY: anew run setup web test lint unit browser contract bench clean
 
+# PORT=N moves the page to that port, now and the next time.
 run: setup
 	@$(BIN)/corral ps
+	@exec $(BIN)/corral serve --reuse $(if $(PORT),--port $(PORT))
 
 setup: $(READY) web
 

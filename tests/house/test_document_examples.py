@@ -31,7 +31,7 @@ def examples_of(document: str) -> str:
 
 
 def test_every_document_with_python_in_it_is_run():
-    documents = [ROOT / "README.md", *ROOT.glob("docs/**/*.md"), *ROOT.glob("examples/**/*.md")]
+    documents = [ROOT / "README.md", *ROOT.glob("docs/**/*.md")]
     with_python = {str(path.relative_to(ROOT)) for path in documents if "```python" in path.read_text()}
     assert with_python == GIVEN.keys()
 

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import sys
+from typing import TYPE_CHECKING
 
+from corral.cli.asking import tell
+from corral.cli.own_command import own_command
 from corral.cli.parsers import Commands, add_command
+from corral.system import places
+
+if TYPE_CHECKING:
+    from corral.server.server_files import Running
 
 _EPILOG = """\
 examples:
   corral serve               prints a link that logs one browser in
   corral serve --open        and opens it
   corral serve --port 9000   on this port from now on
+  corral serve --reuse       a link into the one that runs, if one does
 
 It listens on loopback only, and lets nobody in without a link from here or from `corral url`. Stopping it stops no
 agent: their terminals are found and served again by the next one. See docs/server.md.
 
-exit codes: 0 stopped · 1 another server runs, or the port is taken · 2 usage, or an address that is refused
+exit codes: 0 stopped, or there is one to reuse · 1 another server runs, or the port is taken · 2 usage, or an address
+that is refused
 """
 
 
@@ -31,22 +39,53 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument("--port", type=int, metavar="N", help="listen on this port (default: as the last time)")
     parser.add_argument("--host", default="127.0.0.1", metavar="H", help="an IP address (default: 127.0.0.1)")
     parser.add_argument("--allow-remote", action="store_true", help="with --host: an address that others can reach")
+    parser.add_argument("--reuse", action="store_true", help="if a server runs already, print a link into that one")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    from corral.server.server_files import Running
-    from corral.server.serving import Bind, serve
+    from corral.server.serving import AlreadyRunning, Bind, serve
 
-    def tell(running: Running, code: str) -> None:
-        link = f"{running.origin}/#code={code}"
-        print(link, flush=True)
-        print("corral: serving; the link works once, `corral url` prints another. Ctrl-C stops it.", file=sys.stderr)
-        if args.open:
-            import webbrowser
+    def show(running: Running, code: str) -> None:
+        _show(running.link(code), browse=args.open)
+        tell(f"serving; the link works once, `{own_command()} url` prints another. Ctrl-C stops it.")
 
-            webbrowser.open(link)
-
-    serve(Bind(port=args.port, host=args.host, allow_remote=args.allow_remote), tell)
+    try:
+        serve(Bind(port=args.port, host=args.host, allow_remote=args.allow_remote), show)
+    except AlreadyRunning as error:
+        if not args.reuse or error.running is None:
+            raise
+        _show_other(error.running, browse=args.open)
+    else:
+        _tell_stopped()
     return 0
+
+
+def _show(link: str, *, browse: bool) -> None:
+    print(link, flush=True)
+    if browse:
+        import webbrowser
+
+        webbrowser.open(link)
+
+
+def _show_other(running: Running, *, browse: bool) -> None:
+    from corral.server.server_files import ServerFiles
+
+    _show(running.link(ServerFiles(places.state_dir()).make_code()), browse=browse)
+    tell(f"a server runs already (pid {running.pid}), and goes on; this link works once")
+
+
+def _tell_stopped() -> None:
+    """What lives on is said: stopping the server stops no agent."""
+    from corral.terminals.directory import Standing, list_terminals, terminals_dir
+
+    left = sum(one.standing is Standing.RUNNING for one in list_terminals(terminals_dir()))
+    match left:
+        case 0:
+            tell("stopped")
+        case 1:
+            tell("stopped; 1 terminal goes on without it, and is served again by the next start")
+        case _:
+            tell(f"stopped; {left} terminals go on without it, and are served again by the next start")

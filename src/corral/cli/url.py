@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
     running = files.find_running()
     if running is None:
         raise CorralError("no server runs here", hint="corral serve starts one")
-    link = f"{running.origin}/#code={files.make_code()}"
+    link = running.link(files.make_code())
     if args.json:
         print_json({"schema": 1, "url": link, "origin": running.origin, "pid": running.pid})
     else:

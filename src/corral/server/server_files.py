@@ -34,6 +34,10 @@ class Running(Struct, frozen=True, kw_only=True):
     def origin(self) -> str:
         return f"http://{bracketed(self.host)}:{self.port}"
 
+    def link(self, code: str) -> str:
+        """What logs one browser in, with a code from `make_code`."""
+        return f"{self.origin}/#code={code}"
+
 
 def bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host

@@ -11,16 +11,16 @@ from concurrent.futures import ThreadPoolExecutor
 from corral.terminals.directory import list_terminals
 from tests.integration.server.serving import Serving
 from tests.integration.server.test_tabs import say
-from tests.integration.terminals.held import wait_until
+from tests.integration.terminals.held import is_gone, kill, wait_until
 
 
 def lose_terminal(serving: Serving, tab: str) -> None:
     """The holder dies, and with it the terminal and its program."""
     terminal = next(one for one in list_terminals(str(serving.world.state / "terminals")) if one.tab == tab)
     assert terminal.holder is not None
-    for pid in (terminal.child.pid, terminal.holder.pid):
-        os.kill(pid, signal.SIGKILL)
-    wait_until(lambda: not os.path.exists(f"/proc/{terminal.holder.pid}"), "the holder's end")
+    for identity in (terminal.holder, terminal.child):  # a holder that sees its program end writes that down
+        kill(identity)
+    wait_until(lambda: is_gone(terminal.holder) and is_gone(terminal.child), "the end of both")
 
 
 def lose_everything(serving: Serving) -> None:

@@ -11,23 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from corral.demo.place import agent_program
 from corral.model.process import ProcessIdentity
 from corral.sidecar.processes import read_identity
 from corral.terminals.directory import list_terminals
 from tests.contract.terminal import Terminal
 from tests.integration.terminals.held import kill, wait_until
-
-AGENT = Path(__file__).resolve().parents[3] / "examples" / "reference_agent.py"
-PROGRAM = f"""#!{sys.executable}
-import os, sys
-words = sys.argv[1:]
-if words == ["--version"]:
-    print("kimi, version 1.51.0"); sys.exit()
-home = os.environ.get("KIMI_SHARE_DIR") or os.path.expanduser("~/.kimi")
-known = {{"-w": "--work-dir"}}
-words = [known.get(word, word) for word in words]
-os.execv(sys.executable, [sys.executable, {str(AGENT)!r}, "--home", home, *words])
-"""
 
 
 class World:
@@ -38,7 +27,7 @@ class World:
         self.work = root / "work"
         self.work.mkdir()
         self.program = root / "kimi"
-        self.program.write_text(PROGRAM)
+        self.program.write_text(agent_program())
         self.program.chmod(0o755)
         config = root / ".config" / "corral" / "config.toml"
         config.parent.mkdir(parents=True)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from corral.cli.ps import render, short_ids
@@ -106,8 +104,7 @@ def test_nothing_found_says_what_was_looked_for():
     assert "Kimi CLI" in text and "Qwen Code" in text and "corral doctor" in text
     # Nothing is advised that would be refused: there is no home to install hooks in.
     assert "hooks install" not in text
-    python, agent = next(line.split()[:2] for line in text.splitlines() if "reference_agent" in line)
-    assert os.access(os.path.expanduser(python), os.X_OK) and os.path.isfile(os.path.expanduser(agent))
+    assert "corral demo" in text
 
 
 def test_states_are_all_said():
