@@ -47,8 +47,8 @@ class Person:
             for path in sorted(self.home.rglob("*"))
         }
 
-    def command(self, *words: str) -> list[str]:
-        return [sys.executable, "-m", "corral", "demo", *words]
+    def command(self, *words: str, program: str | None = None) -> list[str]:
+        return [*([program] if program else [sys.executable, "-m", "corral"]), "demo", *words]
 
     def places(self) -> list[Place]:
         return [Place(str(path)) for path in self.temporary.iterdir()]
@@ -57,12 +57,12 @@ class Person:
 class Showing:
     """One demo, from its start to its end."""
 
-    def __init__(self, person: Person, *words: str) -> None:
+    def __init__(self, person: Person, *words: str, program: str | None = None) -> None:
         self.person = person
         self.errors = person.root / "demo.err"
         with self.errors.open("a") as errors:
             self.process = subprocess.Popen(
-                person.command(*words),
+                person.command(*words, program=program),
                 env=person.env,
                 cwd=person.home,
                 stdin=subprocess.DEVNULL,
