@@ -58,8 +58,11 @@ def run(args: argparse.Namespace) -> int:
     from corral.demo.demonstration import Demonstration
     from corral.demo.ending import sweep_leftovers
 
-    for directory in sweep_leftovers():
-        tell(f"cleaned up after a demo that was killed ({directory})")
+    for swept in sweep_leftovers():
+        if swept.problem is None:
+            tell(f"cleaned up after a demo that was killed ({swept.root})")
+        else:
+            tell(f"could not clean up after a demo that was killed: {swept.problem}")
     demonstration = Demonstration()
     for number in _SIGNALS:
         signal.signal(number, _interrupt)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 
 from corral.demo.ending import end_place
-from corral.demo.place import Place, make_place
+from corral.demo.place import Place, furnish, make_place
 from corral.demo.stage import play, write_past
 from corral.demo.visitor import Visitor
 from corral.errors import CorralError
@@ -32,6 +32,7 @@ class Demonstration:
     def begin(self, port: int | None, tell: Callable[[str], None]) -> None:
         """Until every scene is set. Raises CorralError."""
         self.place = place = make_place()
+        furnish(place)
         scenes = write_past(place, time.time())
         _install_hooks(place)
         self.link = self._start_server(place, port)
@@ -84,7 +85,11 @@ class Demonstration:
 def _install_hooks(place: Place) -> None:
     """The reference agent needs none; but the page asks for them before it starts a Kimi CLI."""
     done = subprocess.run(
-        [place.corral, "hooks", "install", "kimi-cli"], stdin=subprocess.DEVNULL, capture_output=True, check=False
+        [sys.executable, "-P", "-m", "corral", "hooks", "install", "kimi-cli"],
+        env=place.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        check=False,
     )
     if done.returncode != 0:
         raise CorralError("hooks could not be installed", hint=done.stderr.decode(errors="replace").strip() or None)

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import stat
 import tempfile
 import time
 from collections.abc import Iterator
+from contextlib import suppress
+
+from msgspec import Struct
 
 from corral.demo.place import PREFIX, Place
 from corral.engine.killing import kill_process
@@ -16,10 +20,11 @@ from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import own_identity, read_identity
 from corral.system.places import DEMO_VARIABLE
 from corral.system.processes import ProcessTable
-from corral.terminals.client import dismiss_terminal
-from corral.terminals.directory import Standing, list_terminals
+from corral.system.signal import send_signal
+from corral.terminals.directory import list_terminals
 
 _ROUNDS = 10
+_GONE_SECONDS = 10.0
 _UNOWNED_SECONDS = 60.0
 """A directory without an owner this long was left in the moment of its making."""
 
@@ -37,15 +42,13 @@ def end_processes(place: Place) -> None:
     """Those that have its mark, and those that its terminals have on record; again, until there are none."""
     for _ in range(_ROUNDS):
         found = [*_list_marked(place)]
+        held = [one for one in list_terminals(place.terminals) if one.holder is not None and _lives(one.holder)]
         for identity in found:
             _end(identity)
-        held = [one for one in list_terminals(place.terminals) if one.holder is not None and _lives(one.holder)]
         for terminal in held:
             _end(terminal.child)
-            if terminal.standing in (Standing.RUNNING, Standing.ENDED):
-                dismiss_terminal(place.terminals, terminal.tab)
             if terminal.holder is not None:
-                _end(terminal.holder)
+                _cut_off(terminal.holder)
         if not found and not held:
             return
     raise CorralError(f"processes of {place.root} were started faster than they could be ended", hint="try again")
@@ -55,22 +58,35 @@ def remove(place: Place) -> None:
     try:
         shutil.rmtree(place.root)
     except OSError as error:
-        raise CorralError(f"{error.filename or place.root} could not be deleted: {error.strerror}") from error
+        if os.path.lexists(place.root):  # else another demo was quicker
+            raise CorralError(f"{error.filename or place.root} could not be deleted: {error.strerror}") from error
 
 
-def sweep_leftovers() -> list[str]:
-    """End and delete what demonstrations left whose owner was killed; returns their directories.
+class Swept(Struct, frozen=True, kw_only=True):
+    """What was left of a demonstration that was killed, and what became of it."""
+
+    root: str
+    problem: str | None = None
+    """Why something of it is still there."""
+
+
+def sweep_leftovers() -> list[Swept]:
+    """End and delete what demonstrations left whose owner was killed.
 
     Only directories of our own with a record of who made them, and only where that process is proven gone.
     """
-    swept: list[str] = []
+    swept: list[Swept] = []
     for place in _list_places():
         owner = place.read_owner()
         if owner is None:
             _drop_unowned(place)
         elif not owner.kept and is_proven_gone(owner.identity):
-            end_place(place)
-            swept.append(place.root)
+            try:
+                end_place(place)
+            except CorralError as error:
+                swept.append(Swept(root=place.root, problem=error.message))
+            else:
+                swept.append(Swept(root=place.root))
     return swept
 
 
@@ -87,9 +103,11 @@ def is_proven_gone(identity: ProcessIdentity) -> bool:
 def _list_places() -> Iterator[Place]:
     parent = os.path.realpath(tempfile.gettempdir())
     for entry in os.scandir(parent):
-        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False):
+        if not entry.name.startswith(PREFIX):
+            continue
+        with suppress(FileNotFoundError):  # it goes away at this very moment
             status = entry.stat(follow_symlinks=False)
-            if status.st_uid == os.getuid() and not stat.S_IMODE(status.st_mode) & 0o077:
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
                 yield Place(entry.path)
 
 
@@ -122,3 +140,13 @@ def _end(identity: ProcessIdentity) -> None:
     except CorralError:
         if _lives(identity):
             raise
+
+
+def _cut_off(holder: ProcessIdentity) -> None:
+    """It heeds no hang-up, and has nothing to keep once its directory is to be deleted."""
+    send_signal(holder, signal.SIGKILL)
+    deadline = time.monotonic() + _GONE_SECONDS
+    while _lives(holder):
+        if time.monotonic() > deadline:
+            raise CorralError(f"pid {holder.pid} did not end, not even by SIGKILL: the kernel holds it")
+        time.sleep(0.005)

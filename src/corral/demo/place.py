@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import site
@@ -88,19 +89,33 @@ class Place:
 
 
 def make_place() -> Place:
-    """A new one below the system's directory for such things. Raises CorralError."""
+    """A new one, empty, below the system's directory for such things. Raises CorralError."""
+    if sys.platform != "linux":
+        raise CorralError("the demo needs Linux: elsewhere its terminals can't be kept, nor be ended safely")
     try:
         place = Place(os.path.realpath(tempfile.mkdtemp(prefix=PREFIX)))
         place.write_owner()
+    except OSError as error:
+        raise _unusable(error) from error
+    return place
+
+
+def furnish(place: Place) -> None:
+    """With an agent and with a corral that sees nothing else. Raises CorralError."""
+    try:
         for name in ("bin", "tmp", "home"):
             os.mkdir(os.path.join(place.root, name), 0o700)
         _write_program(os.path.join(place.root, "bin", "kimi"), agent_program())
         _write_program(place.corral, _corral_program(place.environment()))
+        if not os.access(place.corral, os.X_OK):
+            raise OSError(errno.EACCES, "programs may not be run from here (noexec)", place.root)
     except OSError as error:
-        raise CorralError(
-            f"{error.filename or tempfile.gettempdir()}: {error.strerror}", hint="TMPDIR names another place for it"
-        ) from error
-    return place
+        raise _unusable(error) from error
+
+
+def _unusable(error: OSError) -> CorralError:
+    where = error.filename or tempfile.gettempdir()
+    return CorralError(f"{where}: {error.strerror}", hint="TMPDIR names another place for it")
 
 
 def agent_program() -> str:

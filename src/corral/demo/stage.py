@@ -12,7 +12,7 @@ from pathlib import Path
 from corral.demo.conversation import Home, Session, begin_turn, end_turn
 from corral.demo.place import Place
 from corral.demo.reference_agent import VERSION
-from corral.demo.scenes import DAY, SCENES, Fate, Scene
+from corral.demo.scenes import Fate, Scene, read_scenes
 from corral.demo.visitor import Visitor, wait_for
 from corral.errors import CorralError
 from corral.system.signal import send_signal
@@ -20,6 +20,7 @@ from corral.terminals.directory import Standing, find_terminal
 
 _OTHER_HOST = "buildbox"
 _TURN_SECONDS = 40.0
+_HOUR = 3600.0
 _PLAYED = frozenset({Fate.READY, Fate.BUSY, Fate.WAITING, Fate.CUT_OFF})
 _CONFIG = 'default_model = "kimi-k2.5"\n'
 """The agent calls no model; this one's price makes the usage look as it does elsewhere."""
@@ -27,7 +28,7 @@ _CONFIG = 'default_model = "kimi-k2.5"\n'
 
 def write_past(place: Place, now: float) -> list[tuple[Scene, str]]:
     """Every conversation as it was before the demonstration begins; each scene with its session's id."""
-    scenes = [(scene, _write_session(place, scene, now)) for scene in SCENES]
+    scenes = [(scene, _write_session(place, scene, now)) for scene in read_scenes()]
     Path(place.agent_home, "config.toml").write_text(_CONFIG)
     return scenes
 
@@ -38,7 +39,7 @@ def _write_session(place: Place, scene: Scene, now: float) -> str:
     home = Home(Path(place.agent_home), str(work))
     if (problem := home.prepare()) is not None:
         raise CorralError(problem)
-    ended_at = now - scene.age_seconds
+    ended_at = now - scene.hours_ago * _HOUR
     clock = _count_up(ended_at - _TURN_SECONDS * len(scene.turns), ended_at, 6 * len(scene.turns))
     session = Session(home, str(uuid.uuid4()), lambda: next(clock)).create(scene.title)
     for turn in scene.turns:
@@ -69,7 +70,7 @@ def _claim_from_elsewhere(session: Session, work_dir: str, written_at: float) ->
         "session_id": session.id,
         "work_dir": work_dir,
         "hostname": _OTHER_HOST,
-        "started_at": written_at - DAY,
+        "started_at": written_at - _HOUR,
         "kimi_cli_version": VERSION,
     }
     (session.path / "runtime.json").write_text(json.dumps(claim))
