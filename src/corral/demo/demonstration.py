@@ -83,9 +83,9 @@ class Demonstration:
 
 
 def _install_hooks(place: Place) -> None:
-    """The reference agent needs none; but the page asks for them before it starts a Kimi CLI."""
+    """In the one home that there is. The agent needs none; but the page asks for them before it starts its like."""
     done = subprocess.run(
-        [sys.executable, "-P", "-m", "corral", "hooks", "install", "kimi-cli"],
+        [sys.executable, "-P", "-m", "corral", "hooks", "install"],
         env=place.environment(),
         stdin=subprocess.DEVNULL,
         capture_output=True,
