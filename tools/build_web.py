@@ -47,6 +47,7 @@ def install() -> None:
     wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
     if marker.is_file() and marker.read_text() == wanted:
         return
+    print("page: installing what it is built with …", file=sys.stderr, flush=True)
     # Not `npm ci`: it demands that the lock lists the binaries of every other platform too.
     run_npm("install", "--no-save", *NPM_FLAGS, seconds=INSTALL_SECONDS)
     marker.write_text(wanted)
@@ -99,6 +100,8 @@ def main() -> int:
     except BuildError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
     return 0
 
 
