@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -105,11 +106,12 @@ def test_agents_of_the_person_have_no_part_in_it(showing):
     env = showing.person.env | {"KIMI_SHARE_DIR": str(showing.person.home / ".kimi")}
     running = subprocess.Popen([sys.executable, str(program)], env=env)
     try:
-        own = subprocess.run(
-            [sys.executable, "-m", "corral", "ps"], env=env, capture_output=True, text=True, timeout=60
-        )
-        assert str(running.pid) in own.stdout
-        assert str(running.pid) not in showing.corral("ps", "--all")
+        words = [sys.executable, "-m", "corral", "ps", "--all", "--json"]
+        own = json.loads(subprocess.run(words, env=env, capture_output=True, check=True, timeout=60).stdout)
+        assert running.pid in [one["pid"] for one in own["unattributed"]]
+        shown = json.loads(showing.corral("ps", "--all", "--json"))
+        assert shown["unattributed"] == []
+        assert {one["home"] for one in shown["sessions"]} == {showing.place.agent_home}
     finally:
         running.kill()
         running.wait()
