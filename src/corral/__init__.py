@@ -9,9 +9,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from corral.version import __version__
+
+TYPE_CHECKING = False  # as of `typing`, which takes longer to import than a warm `corral usage` may
 
 if TYPE_CHECKING:
     from corral.api import session, session_of, sessions

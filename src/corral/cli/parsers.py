@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import TypeAlias, cast
 
 from corral.cli.screen import terminal_width
+from corral.sidecar.light_typing import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
 

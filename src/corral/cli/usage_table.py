@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from corral.cli.screen import cells, paint, table, tilde
 from corral.engine.usage_report import UsageReport, UsageRow
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from corral.engine.budget import BudgetPeriod, BudgetReport
     from corral.engine.usage_trend import Trend

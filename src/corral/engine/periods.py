@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from decimal import Decimal
 
 from corral.engine.usage_report import KEYS
@@ -54,6 +54,8 @@ def find_zone(name: str | None) -> tzinfo:
     """The zone called so, or the machine's own."""
     if name is None:
         return LocalZone()
+    if name == "UTC":  # without the tables of all the others
+        return UTC
     from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
     try:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from corral.sidecar.light_typing import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def to_plain(value: Any) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from datetime import tzinfo
 from decimal import Decimal
-from typing import TYPE_CHECKING, NamedTuple
 
+from corral.sidecar.light_typing import NamedTuple
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from corral.engine.budget import BudgetReport
 

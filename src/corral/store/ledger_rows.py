@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+from corral.sidecar.light_typing import NamedTuple, Protocol
+
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
     from corral.model.usage import TokenUsage, UsageBatch, UsageSource
 
 TOLD, PLAIN, SHARED, STAND_IN = 0, 1, 80, 90
@@ -15,7 +19,7 @@ by the provider's word, a fork of a fork after its parent; SHARED and STAND_IN a
 of any session and of one whose own log was never read. Of equal ranks the session's name decides: that is ambiguous.
 """
 
-Row: TypeAlias = tuple[Any, ...]
+Row: TypeAlias = "tuple[Any, ...]"
 Price: TypeAlias = tuple[int | None, int | None, int]
 """Whole dollars, picodollars, and 1 if a model or rate was assumed. None, None: no known price."""
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+
+from corral.sidecar.light_typing import NamedTuple
 
 _WORTH_FORKING = 8_000
 _OWN_SHARE = 0.45
