@@ -101,7 +101,7 @@ class Actions {
 
   async end(session: Session | undefined, tab: Tab | undefined): Promise<void> {
     const asked = await this.#try(() =>
-      tab ? api.endTab(tab.tab) : session ? api.end(session.ref) : Promise.resolve(),
+      tab ? api.endTab(tab.tab, tab.ref) : session ? api.end(session.ref) : Promise.resolve(),
     );
     if (asked) store.notify("info", "Asked to end.");
   }

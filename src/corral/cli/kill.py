@@ -17,6 +17,7 @@ _EPILOG = """\
 examples:
   corral kill 5d3909df          asks, then ends the agent: SIGHUP, then SIGTERM, then SIGKILL
   corral kill 5d3909df --yes    without asking
+  corral kill 5d3909df --dry-run   only says which process it would be, and how that is known
 
 Nothing is signalled unless a running process is proven to serve the session, and its identity is checked again
 before each signal. The conversation stays on disk.
@@ -34,12 +35,16 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     )
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
     parser.add_argument("--yes", action="store_true", help="do not ask")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be signalled and why, and do nothing")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     session = find_to_kill(args.session)
     pids = ", ".join(f"pid {pid}" for pid in session.pids)
+    if args.dry_run:
+        print_lines([f"would end {full_name(session)}: {pids}: {printable(session.verdict.reason)}"])
+        return 0
     if not args.yes:
         if not can_ask():
             raise CorralError(f"{full_name(session)} runs in {pids}; nobody is there to be asked", hint="--yes ends it")

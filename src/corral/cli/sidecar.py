@@ -63,7 +63,8 @@ exit codes: 0 live · 1 anything else, or no valid record · 2 usage · 4 there 
 
 _CLEAR = """\
 Remove a runtime.json that names the process PID. A file that names any other process stays, with exit code 1.
-A process that has ended may be named too: then its own file goes, once its death is proven."""
+A process that has ended may be named too: then its own file goes, once its death is proven. Of one on another
+host or in a container nothing can be proven from here: --unverified is your word that it is gone."""
 
 _CLEAR_EPILOG = """\
 example:
@@ -120,6 +121,9 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     )
     clear.add_argument("path", metavar="PATH", help="a runtime.json, or the directory it lies in")
     clear.add_argument("--pid", type=parse_pid, required=True, metavar="PID", help="the process that it must name")
+    clear.add_argument(
+        "--unverified", action="store_true", help="remove it although the process can't be looked at from here"
+    )
     return parser
 
 
@@ -192,7 +196,7 @@ def _run_check(args: argparse.Namespace) -> int:
 
 
 def _run_clear(args: argparse.Namespace) -> int:
-    problem = sidecar.clear(args.path, process=args.pid, best_effort=True)
+    problem = sidecar.clear(args.path, process=args.pid, best_effort=True, unverified=args.unverified)
     if problem is not None:
         raise _refused(problem)
     return 0

@@ -16,6 +16,7 @@ from corral.model.process import HostFacts, Recognised
 from corral.model.record import Resting, SessionRecord, SidecarHint, Skipped
 from corral.model.session import Degraded
 from corral.providers import Environment, Provider
+from corral.store.bindings import Bindings
 from corral.store.cache import Cache
 from corral.system.config import Config
 from corral.system.filesystem import is_on_network
@@ -92,6 +93,7 @@ def gather(
     journals: list[Journal] = []
     recognised: list[Recognised] = []
     unread: list[Skipped] = []
+    bindings = Bindings(state_dir)
     for provider in all_providers() if providers is None else providers:
         mine = [found for process in concerned if (found := provider.recognise(process, table))]
         reports: list[Journal] = []
@@ -101,7 +103,7 @@ def gather(
             else:
                 reports.append(entry)
         journals += reports
-        listed = _all_homes(provider, env, mine, reports)
+        listed = _all_homes(provider, env, mine, reports, bindings.homes_of(provider.name))
         # A process names its home as it was told; the same directory by another name is the same home.
         names = {os.path.realpath(home.path): home.path for home in listed}
         recognised += [
@@ -206,13 +208,18 @@ def _gone_test(table: ProcessTable, host: HostFacts, *, thorough: bool) -> Calla
 
 
 def _all_homes(
-    provider: Provider, env: Environment, running: Sequence[Recognised], journals: Sequence[Journal]
+    provider: Provider,
+    env: Environment,
+    running: Sequence[Recognised],
+    journals: Sequence[Journal],
+    bound: Sequence[str],
 ) -> list[Home]:
-    """Those the environment names, and those that a running process or our journal says are in use."""
+    """Those the environment names, and those that a running process, our journal or a tab of ours says are in use."""
     homes = list(provider.homes(env))
     seen = {os.path.realpath(home.path) for home in homes}
     hints = [(process.home, f"pid {process.identity.pid}") for process in running]
     hints += [(journal.home, "journal") for journal in journals]
+    hints += [(path, "tab") for path in bound]
     for path, origin in hints:
         if path is not None and (real := os.path.realpath(path)) not in seen:
             seen.add(real)

@@ -14,6 +14,7 @@ from corral.engine.catalogue import find_provider
 from corral.engine.launch import NotStarted
 from corral.engine.naming import find_session
 from corral.engine.opening import Size, open_resumed
+from corral.engine.reference import session_ref
 from corral.engine.tabs import Tab, find_tab_started_on, list_tabs
 from corral.engine.whereabouts import InTab, Whereabouts, find_whereabouts
 from corral.errors import CorralError
@@ -142,6 +143,12 @@ def find_tab(tab: str) -> Tab:
     return found[0]
 
 
+def has_session(tab: str, ref: str) -> bool:
+    """Whether its provider says so now."""
+    found = list_tabs([tab]).tabs
+    return bool(found) and found[0].session is not None and session_ref(found[0].session.key) == ref
+
+
 def plan_for(tab: Tab) -> TabPlan:
     """What opening this tab would do now."""
     binding, last = tab.binding, tab.session
@@ -155,6 +162,8 @@ def plan_for(tab: Tab) -> TabPlan:
             served_in=_tab_of(last) if last and tab.standing is not Standing.RUNNING else None,
             restores=provider is not None and provider.capabilities.restore == "resume",
             title=provider.capabilities.title if provider else "its program",
+            damage=tab.damage,
+            home_missing=binding.home if binding and not os.path.isdir(binding.home) else None,
         )
     )
 

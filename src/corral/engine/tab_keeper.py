@@ -11,8 +11,9 @@ from msgspec import Struct, structs
 from corral.engine.catalogue import find_provider
 from corral.engine.opening import Size
 from corral.engine.reference import session_ref
-from corral.engine.restore import NotOpened, Opened, Restorer, find_tab
+from corral.engine.restore import NotOpened, Opened, Restorer, find_tab, plan_for
 from corral.engine.tabs import Tab, forget_tab, list_tabs
+from corral.model.restore import Refused
 from corral.model.session import Session, Survey
 from corral.model.verdict import State
 from corral.providers import Provider
@@ -234,7 +235,10 @@ class TabKeeper:
             self._sizes[opened.tab] = size
             layout = self._layout.layout
             if opened.tab not in layout.order or opened.tab in layout.closed:
-                self._layout.place(opened.tab)
+                try:
+                    self._layout.place(opened.tab)
+                except OSError as error:  # it is open all the same; without a place it is shown last
+                    self._log.write("layout_not_saved", tab=opened.tab, message=str(error))
         self._log.write("tab_opened", tab=opened.tab, plan=opened.plan)
         self.refresh()
 
@@ -263,8 +267,8 @@ class TabKeeper:
         binding = tab.binding
         provider = find_provider(binding.provider) if binding else None
         session = tab.session or (self._last[tab.tab][1] if tab.tab in self._last else None)
-        named = _is_named(session, binding)
-        restorable = named and provider is not None and provider.capabilities.restore == "resume"
+        proven = provider is not None and provider.capabilities.restore == "resume"
+        restorable = _is_named(session, binding) and proven and tab.unnoted is None
         columns, rows = self._size_of(tab)
         return TabView(
             tab=tab.tab,
@@ -275,10 +279,10 @@ class TabKeeper:
             ref=session_ref(session.key) if session else None,
             state=self._state_of(tab),
             restorable=restorable,
-            live_only_reason=None if restorable else tab.reason or "its agent has not said yet which session it has",
+            live_only_reason=None if restorable else _why_live_only(tab),
             pid=tab.terminal.child.pid if tab.terminal and tab.standing is Standing.RUNNING else None,
             exit_status=tab.terminal.status if tab.terminal else None,
-            refusal=self._refusals.get(tab.tab),
+            refusal=self._refusal_of(tab),
             activity=tab.session.activity if tab.session else None,
             columns=columns,
             rows=rows,
@@ -294,7 +298,16 @@ class TabKeeper:
             case Standing.ENDED:
                 return "refused" if tab.tab in self._refusals else "ended"
             case Standing.LOST | Standing.ELSEWHERE:
-                return "refused" if tab.tab in self._refusals else "gone"
+                return "refused" if self._refusal_of(tab) else "gone"
+
+    def _refusal_of(self, tab: Tab) -> RefusalReport | None:
+        """What the last try said; of one whose record is damaged, what any try would say."""
+        if tab.tab in self._refusals or tab.damage is None or tab.standing is Standing.RUNNING:
+            return self._refusals.get(tab.tab)
+        plan = plan_for(tab)
+        if not isinstance(plan, Refused):
+            return None
+        return RefusalReport(reason=plan.reason, message=plan.message, remedy=plan.remedy)
 
     def _size_of(self, tab: Tab) -> Size:
         """Asked once of a holder that somebody else started."""
@@ -311,6 +324,12 @@ class TabKeeper:
 def _is_named(session: Session | None, binding: Binding | None) -> bool:
     """Whether a provider has named it for this tab, now or before: our own launch only says what was asked for."""
     return session is not None and (session.state is not State.PENDING or bool(binding and binding.previous))
+
+
+def _why_live_only(tab: Tab) -> str:
+    if tab.unnoted is not None:
+        return f"its process could not be written down ({tab.unnoted}): once its terminal is lost, it can't come back"
+    return tab.damage or tab.reason or "its agent has not said yet which session it has"
 
 
 def _name(provider: Provider | None) -> str:

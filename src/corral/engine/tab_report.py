@@ -44,7 +44,8 @@ class TabsDocument(Struct, frozen=True, kw_only=True):
 
 def report_tabs(found: Tabs) -> TabsDocument:
     return TabsDocument(
-        terminals=tuple(report_tab(tab) for tab in found.tabs),
+        # A record that can't be read, and nothing running, is told of below.
+        terminals=tuple(report_tab(tab) for tab in found.tabs if tab.binding or tab.terminal),
         skipped=tuple(SkippedReport(path=one.path, reason=one.reason) for one in found.skipped),
     )
 

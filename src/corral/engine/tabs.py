@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
-from contextlib import suppress
 
 from msgspec import Struct, structs
 
@@ -43,6 +43,10 @@ class Tab(Struct, frozen=True, kw_only=True):
     """The one it has; of a tab that runs no more, the one it had last."""
     reason: str | None = None
     """Why no session is known."""
+    damage: str | None = None
+    """Why what was recorded of it can't be read."""
+    unnoted: str | None = None
+    """Why its agent's process could not be written down: when the terminal is lost, nobody could tell its session."""
 
     @property
     def standing(self) -> Standing:
@@ -72,9 +76,14 @@ def list_tabs(wanted: Collection[str] | None = None, survey: Survey | None = Non
     bindings = Bindings(places.state_dir())
     bound, skipped = bindings.read_all()
     by_tab = {binding.tab: binding for binding in bound}
+    unread = [one for one in skipped if one.path.endswith(".json")]
+    damaged = {os.path.basename(one.path).removesuffix(".json"): one.reason for one in unread}
     terminals = {terminal.tab: terminal for terminal in list_terminals(terminals_dir())}
-    names = [name for name in dict.fromkeys((*by_tab, *terminals)) if wanted is None or name in wanted]
-    tabs = [Tab(tab=name, binding=by_tab.get(name), terminal=terminals.get(name)) for name in names]
+    names = [name for name in dict.fromkeys((*by_tab, *terminals, *damaged)) if wanted is None or name in wanted]
+    tabs = [
+        Tab(tab=name, binding=by_tab.get(name), terminal=terminals.get(name), damage=damaged.get(name))
+        for name in names
+    ]
     if any(tab.standing is Standing.RUNNING for tab in tabs):
         now, table = survey or take_survey(Selection(states=_SERVED)), ProcessTable()
         tabs = [_with_session(tab, now, table, bindings) if tab.standing is Standing.RUNNING else tab for tab in tabs]
@@ -89,7 +98,7 @@ def list_tabs(wanted: Collection[str] | None = None, survey: Survey | None = Non
 def _with_last_session(tab: Tab, survey: Survey) -> Tab:
     binding = tab.binding
     if binding is None:
-        return structs.replace(tab, reason="its agent was never identified")
+        return structs.replace(tab, reason=tab.damage or "its agent was never identified")
     here = [one for one in survey.sessions if one.provider == binding.provider]
     found = decide_last_session(binding.processes, here)
     return structs.replace(tab, reason=found) if isinstance(found, str) else structs.replace(tab, session=found)
@@ -120,9 +129,13 @@ def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindi
         return structs.replace(tab, reason=found)
     binding = tab.binding
     if binding is not None and found.session.state is State.LIVE and binding.agent_process != found.agent:
-        binding = structs.replace(binding, agent=identity_fields(found.agent))
-        with suppress(OSError):  # the next look notes it
-            bindings.write(binding)
+        noted = structs.replace(binding, agent=identity_fields(found.agent))
+        try:
+            bindings.write(noted)
+        except OSError as error:  # the next look tries again
+            if found.agent not in binding.processes:
+                return structs.replace(tab, session=found.session, unnoted=error.strerror or str(error))
+        binding = noted
     return structs.replace(tab, binding=binding, session=found.session)
 
 

@@ -15,9 +15,11 @@ from corral.engine.selection import NOTEWORTHY, Selection
 from corral.engine.survey import take_survey
 from corral.engine.watched_places import WatchedPlaces
 from corral.model.key import SessionKey
+from corral.model.process import ProcessIdentity
 from corral.model.session import Degraded, Session, Survey
 from corral.providers import Provider
-from corral.verdicts.changes import SessionChange, Switched, find_changes
+from corral.sidecar.processes import read_identity
+from corral.verdicts.changes import SessionChange, Switched, find_changes, find_served
 
 _GATHER_SECONDS = 0.005
 """One write is often several events; what comes within this time is one change."""
@@ -60,6 +62,8 @@ class Watcher:
         self._providers = {one.name: one for one in (all_providers() if providers is None else providers)}
         self._parts: dict[str, Survey] = {}
         self._sessions: dict[SessionKey, Session] = {}
+        self._served_last: dict[ProcessIdentity, frozenset[SessionKey]] = {}
+        """Of every process that runs: what it served when it last served anything."""
         self._places = WatchedPlaces(self._providers, also)
         self._death: dict[int, tuple[int, str]] = {}
         self._wake_read, self._wake_write = os.pipe()
@@ -225,7 +229,9 @@ class Watcher:
 
     def _publish(self) -> None:
         sessions = self._merge()
-        events: list[WatchEvent] = [*find_changes(self._sessions, sessions)]
+        events: list[WatchEvent] = [*find_changes(self._sessions, sessions, self._served_last)]
+        self._served_last = {one: keys for one, keys in self._served_last.items() if read_identity(one.pid) == one}
+        self._served_last |= find_served(self._sessions) | find_served(sessions)
         self._sessions = sessions
         troubles = self._all_troubles()
         if troubles != self._troubles:

@@ -15,7 +15,7 @@ from corral.engine.fresh_tab import start_fresh_tab
 from corral.engine.hook_settings import hook_providers, list_settings
 from corral.engine.periods import find_zone, parse_keys, parse_time
 from corral.engine.plain import to_plain
-from corral.engine.restore import NotOpened
+from corral.engine.restore import NotOpened, has_session
 from corral.engine.usage_report import UsageQuery, name_untraced, report_usage
 from corral.engine.whereabouts import InPane
 from corral.errors import CorralError
@@ -179,10 +179,12 @@ async def close_tab(request: Request) -> Response:
 
 async def end_tab(request: Request) -> Response:
     service = service_of(request)
-    await read_body(request, messages.Nothing)
+    wanted = await read_body(request, messages.EndTab)
     tab = _known_tab(request)
 
     def end() -> None:
+        if wanted.ref is not None and not has_session(tab, wanted.ref):
+            raise Refusing(409, "session_changed", "it has another conversation by now: nothing was ended")
         try:
             with Client(terminals_dir(), tab) as client:
                 client.end()

@@ -99,7 +99,7 @@ ENDPOINTS = (
     ),
     Endpoint("POST", "/api/tabs/{tab}/open", api.open_tab, "get back into it", messages.OpenTab, messages.OpenedTab),
     Endpoint("POST", "/api/tabs/{tab}/move", api.move_tab, "change its place", messages.Move, None, 204),
-    Endpoint("POST", "/api/tabs/{tab}/end", api.end_tab, "end its program", messages.Nothing, None, 202),
+    Endpoint("POST", "/api/tabs/{tab}/end", api.end_tab, "end its program", messages.EndTab, None, 202),
     Endpoint("DELETE", "/api/tabs/{tab}", api.close_tab, "close it; what runs in it lives on", None, None, 204),
     Endpoint("WS", "/api/tabs/{tab}/terminal", api.attach_terminal, "its terminal"),
     Endpoint("GET", "/api/providers", api.list_providers, "the agent CLIs", None, tuple[messages.ProviderReport, ...]),

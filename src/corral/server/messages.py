@@ -142,6 +142,12 @@ class StartedTab(Struct, frozen=True, kw_only=True):
     tab: str
 
 
+class EndTab(Struct, frozen=True):
+    """`ref` is the session that the person saw in it: if it has another by now, nothing is ended."""
+
+    ref: str | None = None
+
+
 class Queued(Struct, frozen=True, kw_only=True):
     queued: int
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from corral.terminals.client import NotReachable, connect
+from corral.terminals.client import NotReachable, connect, name_holder
 from corral.terminals.protocol import (
     MAX_INPUT,
     Attach,
@@ -34,7 +34,7 @@ from corral.terminals.protocol import (
     encode,
 )
 
-NO_SUCH_TAB, ENDED = 4404, 4410
+NO_SUCH_TAB, REPLACED, ENDED = 4404, 4409, 4410
 LIVE, REPLAY, MODES = 0, 1, 2
 MOST_UNACKNOWLEDGED = 512 << 10
 _HEAD = struct.Struct(">BQ")
@@ -48,6 +48,8 @@ class _First(Struct):
     columns: int = 0
     rows: int = 0
     visible: bool = True
+    terminal: str | None = None
+    """Which one the page was attached to before: its offset and its keys are meant for no other."""
 
 
 class _Control(Struct):
@@ -70,7 +72,7 @@ async def serve_terminal(websocket: WebSocket, directory: str, tab: str) -> None
         await _fail(websocket, "not_reachable", str(error), NO_SUCH_TAB)
         return
     holder.setblocking(False)
-    bridge = _Bridge(websocket, holder)
+    bridge = _Bridge(websocket, holder, name_holder(holder))
     try:
         await bridge.run()
     finally:
@@ -84,9 +86,10 @@ async def _fail(websocket: WebSocket, code: str, message: str, close: int) -> No
 
 
 class _Bridge:
-    def __init__(self, websocket: WebSocket, holder: socket.socket) -> None:
+    def __init__(self, websocket: WebSocket, holder: socket.socket, name: str) -> None:
         self._websocket = websocket
         self._holder = holder
+        self._name = name
         self._reader = FrameReader()
         self._loop = asyncio.get_running_loop()
         self._sent = 0
@@ -99,6 +102,9 @@ class _Bridge:
     async def run(self) -> None:
         try:
             first = _decode_first(await asyncio.wait_for(self._websocket.receive_text(), _FIRST_SECONDS))
+            if first.terminal not in (None, self._name):
+                await self._websocket.close(REPLACED, "this tab has another terminal by now")
+                return
             await self._say(Hello())
             await self._say(Attach(first.attach, _side(first.columns), _side(first.rows), first.visible))
         except (TimeoutError, msgspec.DecodeError, KeyError, struct.error):
@@ -189,7 +195,7 @@ class _Bridge:
             case Attached():
                 self._sent = self._acknowledged = frame.offset
                 self._size = frame.columns, frame.rows
-                await self._tell({"attached": frame._asdict()})
+                await self._tell({"attached": {**frame._asdict(), "terminal": self._name}})
             case Gap():
                 self._sent = self._acknowledged = frame.end
                 await self._tell({"gap": frame._asdict()})

@@ -81,7 +81,7 @@ def put(session_dir: str, record: RuntimeRecord, holder: Holder) -> Refusal | No
     return None
 
 
-def take_away(path: str, holder: Holder) -> Refusal | None:
+def take_away(path: str, holder: Holder, unverified: bool = False) -> Refusal | None:
     """Remove the file if it names the holder. A file that is not there is no problem. Raises OSError."""
     parent, name = os.path.split(path)
     with Directory(parent or os.curdir) as directory:
@@ -90,8 +90,11 @@ def take_away(path: str, holder: Holder) -> Refusal | None:
         found = read_file(directory.name(name), directory.fd)
         if isinstance(found.record, Refusal):
             return None if found.record.code == NOT_FOUND else found.record
-        if not _may_clear(found.record, _judge(found.record, directory.path), holder):
-            return Refusal("not-ours", f"{path} names another process, {found.record.pid}.")
+        verdict = _judge(found.record, directory.path)
+        if not _may_clear(found.record, verdict, holder, unverified):
+            if verdict.liveness == liveness.STALE or found.record.pid != holder.pid:
+                return Refusal("not-ours", f"{path} names another process, {found.record.pid}.")
+            return Refusal("not-ours", f"{path} names process {found.record.pid}. {verdict.reason}")
         # Writers that know no lock may have replaced it since: what goes must be what was judged.
         again = _read_once(directory.name(name), directory.fd)
         if again.record != found.record or not _same_file(again.stat, found.stat):
@@ -137,8 +140,10 @@ def _is_held_by(record: RuntimeRecord, verdict: Verdict, holder: Holder) -> bool
     return is_live and record.pid == holder.pid and verdict.identity == holder.identity
 
 
-def _may_clear(record: RuntimeRecord, verdict: Verdict, holder: Holder) -> bool:
+def _may_clear(record: RuntimeRecord, verdict: Verdict, holder: Holder, unverified: bool) -> bool:
     if _is_held_by(record, verdict, holder):
+        return True
+    if unverified and record.pid == holder.pid and verdict.liveness != liveness.LIVE:
         return True
     if verdict.liveness != liveness.STALE or record.pid != holder.pid:
         return False

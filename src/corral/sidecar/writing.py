@@ -84,23 +84,30 @@ def clear(
 ) -> None: ...
 @overload
 def clear(
-    path: str | os.PathLike[str], *, process: ProcessIdentity | int | None = None, best_effort: bool
+    path: str | os.PathLike[str],
+    *,
+    process: ProcessIdentity | int | None = None,
+    best_effort: bool,
+    unverified: bool = False,
 ) -> Refusal | None: ...
 def clear(
     path: str | os.PathLike[str],
     *,
     process: ProcessIdentity | int | None = None,
     best_effort: bool = False,
+    unverified: bool = False,
 ) -> Refusal | None:
     """Remove a runtime.json (or the one in a session directory) that names this process, or `process`.
 
     Anybody else's file stays: `not-ours`, or the reader's own refusal. A file that is gone already is no
-    problem. With `best_effort`, a problem is returned; without, it is raised as SidecarError.
+    problem. With `best_effort`, a problem is returned; without, it is raised as SidecarError. `unverified` is a
+    person's word that a process which can't be looked at from here (another host, a container) has ended; one
+    that is seen to live keeps its file all the same.
     """
     file = os.fspath(path)
     if os.path.isdir(file):
         file = os.path.join(file, NAME)
-    refusal = _clear(file, process)
+    refusal = _clear(file, process, unverified)
     if refusal is not None and not best_effort:
         raise SidecarError(refusal)
     return refusal
@@ -142,12 +149,12 @@ def _write(
         return Refusal("invalid:path", f"{session_dir!r} is no path.")
 
 
-def _clear(path: str, process: ProcessIdentity | int | None) -> Refusal | None:
+def _clear(path: str, process: ProcessIdentity | int | None, unverified: bool) -> Refusal | None:
     holder = find_holder(process)
     if isinstance(holder, Refusal):
         holder = Holder(process if isinstance(process, int) else os.getpid(), None)  # it is gone: see take_away
     try:
-        return take_away(path, holder)
+        return take_away(path, holder, unverified)
     except FileNotFoundError:
         return None
     except OSError as error:

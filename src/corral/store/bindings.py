@@ -103,6 +103,10 @@ class Bindings:
         bindings = sorted((one for one in read if isinstance(one, Binding)), key=lambda one: one.opened_at)
         return bindings, [one for one in read if isinstance(one, Skipped)]
 
+    def homes_of(self, provider: str) -> list[str]:
+        """The homes in which tabs were opened: a variable that named one may not be set any more."""
+        return list(dict.fromkeys(one.home for one in self.read_all()[0] if one.provider == provider))
+
     def forget(self, tab: str) -> None:
         """The tab was closed for good. Raises OSError."""
         if _TAB.match(tab):

@@ -13,6 +13,7 @@ from contextlib import suppress
 from struct import unpack
 from types import TracebackType
 
+from corral.sidecar.processes import read_identity
 from corral.terminals.directory import find_terminal, forget_terminal
 from corral.terminals.files import SOCKET
 from corral.terminals.protocol import (
@@ -63,6 +64,13 @@ def connect(directory: str, tab: str) -> socket.socket:
         client.close()
         raise NotReachable(f"terminal {tab}: pid {pid} of user {uid} answers, who is not its holder")
     return client
+
+
+def name_holder(connected: socket.socket) -> str:
+    """The very process at the other side: one that took its place, under whatever number, has another name."""
+    pid, _, _ = unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    identity = read_identity(pid)
+    return f"{identity.boot_id[:8]}-{pid}-{identity.start_ticks}" if identity else f"{pid}-gone"
 
 
 def dismiss_terminal(directory: str, tab: str) -> None:

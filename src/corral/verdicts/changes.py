@@ -41,10 +41,17 @@ class Switched(Struct, frozen=True, kw_only=True):
     current: SessionKey
 
 
+Served = Mapping[ProcessIdentity, frozenset[SessionKey]]
+
+
 def find_changes(
-    before: Mapping[SessionKey, Session], after: Mapping[SessionKey, Session]
+    before: Mapping[SessionKey, Session], after: Mapping[SessionKey, Session], served_last: Served | None = None
 ) -> list[SessionChange | Switched]:
-    """Switches first: who follows a process wants to know where it is before the rest."""
+    """Switches first: who follows a process wants to know where it is before the rest.
+
+    `served_last` is what each process that runs on served when it last served anything: between the end of one
+    session and the start of the next it serves none, and a look may fall there.
+    """
     changes: list[SessionChange | Switched] = []
     for key, session in after.items():
         old = before.get(key)
@@ -56,14 +63,12 @@ def find_changes(
     for key, session in before.items():
         if key not in after:
             changes.append(SessionChange(change=Change.GONE, session=session))
-    return [*_find_switches(before, after), *changes]
+    then = {**(served_last or {}), **find_served(before)}
+    return [*_find_switches(then, find_served(after)), *changes]
 
 
-def _find_switches(
-    before: Mapping[SessionKey, Session], after: Mapping[SessionKey, Session]
-) -> list[SessionChange | Switched]:
+def _find_switches(then: Served, now: Served) -> list[SessionChange | Switched]:
     """A process that left exactly one session and took exactly one; the same PID is the same process identity."""
-    then, now = _served(before), _served(after)
     found: list[SessionChange | Switched] = []
     for process, keys in now.items():
         left, taken = then.get(process, frozenset()) - keys, keys - then.get(process, frozenset())
@@ -73,7 +78,8 @@ def _find_switches(
     return found
 
 
-def _served(sessions: Mapping[SessionKey, Session]) -> dict[ProcessIdentity, frozenset[SessionKey]]:
+def find_served(sessions: Mapping[SessionKey, Session]) -> dict[ProcessIdentity, frozenset[SessionKey]]:
+    """The sessions of each process that has any."""
     served: dict[ProcessIdentity, frozenset[SessionKey]] = {}
     for key, session in sessions.items():
         for process in session.verdict.processes:

@@ -37,6 +37,10 @@ class TabFacts(Struct, frozen=True, kw_only=True):
     restores: bool = True
     """Whether this provider has a proven way to resume."""
     title: str = "the CLI"
+    damage: str | None = None
+    """Why what was recorded of the tab can't be read."""
+    home_missing: str | None = None
+    """The home that it was opened in, if that is gone."""
 
 
 class AttachTab(Struct, frozen=True):
@@ -66,6 +70,14 @@ def plan_tab(facts: TabFacts) -> TabPlan:
         return AttachTab(facts.tab)
     if facts.hold is Hold.ELSEWHERE:
         return _refuse(Refusal.CLAIMED_ELSEWHERE, "its terminal belongs to another host or container")
+    if facts.damage is not None:
+        return _refuse(
+            Refusal.IDENTITY_INVALID,
+            f"what was recorded of this tab can't be read: {facts.damage}",
+            "open its conversation from the list of sessions, and close this tab",
+        )
+    if facts.home_missing is not None:
+        return _refuse(Refusal.HOME_MISSING, f"its provider's home directory {facts.home_missing} is gone")
     if facts.last is None:
         return _refuse(
             Refusal.NEVER_IDENTIFIED,

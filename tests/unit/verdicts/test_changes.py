@@ -7,7 +7,7 @@ from msgspec import structs
 from corral.model.restore import Attach
 from corral.model.session import Session
 from corral.model.verdict import Activity, ClaimVerdict, Liveness, SessionVerdict, State
-from corral.verdicts.changes import Change, SessionChange, Switched, find_changes
+from corral.verdicts.changes import Change, SessionChange, Switched, find_changes, find_served
 from tests.unit.verdicts.facts import claim, identity, record
 
 
@@ -67,3 +67,12 @@ def test_a_server_of_several_sessions_does_not_switch_when_it_takes_one_more():
     before = [session("a", State.LIVE, (7,)), session("b")]
     after = [session("a", State.LIVE, (7,)), session("b", State.LIVE, (7,))]
     assert compare(before, after) == [(Change.CHANGED, "b")]
+
+
+def test_a_look_between_the_end_of_one_session_and_the_start_of_the_next_hides_no_switch():
+    last = find_served({one.key: one for one in [session("a", State.LIVE, (7,))]})
+    between, after = session("a"), session("b", State.LIVE, (7,))
+    found = find_changes({between.key: between}, {between.key: between, after.key: after}, last)
+    assert [(one.pid, one.previous.session_id) for one in found if isinstance(one, Switched)] == [(7, "a")]
+    back = session("a", State.LIVE, (7,))
+    assert not [one for one in find_changes({}, {back.key: back}, last) if isinstance(one, Switched)]

@@ -10,6 +10,9 @@ const KEPT_BYTES = 64 * 1024;
 /** What was typed during a longer break than this is sent only when the person says so. */
 const SEND_UNASKED_MS = 20_000;
 
+/** The close code that says: this tab has another terminal by now. */
+const REPLACED = 4409;
+
 export type Phase = "connecting" | "attached" | "waiting" | "ended" | "stopped";
 
 export interface Wire {
@@ -39,6 +42,8 @@ export class Connection {
   #wire: Wire;
   #socket: WebSocket | null = null;
   #offset: number | null = null;
+  /** Which terminal the offset counts in, and what was typed is meant for. */
+  #terminal: string | null = null;
   #acked = 0;
   #visible = true;
   #backoff = new Backoff();
@@ -116,7 +121,13 @@ export class Connection {
     socket.binaryType = "arraybuffer";
     this.#socket = socket;
     this.#deadline = setTimeout(() => this.#lost(socket, 1006), ATTACH_MS);
-    socket.onopen = () => this.#say({ attach: this.#offset, ...this.#wire.wanted(), visible: this.#visible });
+    socket.onopen = () => 
+      this.#say({
+        attach: this.#offset,
+        ...this.#wire.wanted(),
+        visible: this.#visible,
+        terminal: this.#terminal,
+      });
     socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => {
       if (this.#socket !== socket) return;
       if (typeof event.data === "string") this.#takeControl(JSON.parse(event.data) as Control);
@@ -145,9 +156,9 @@ export class Connection {
   #attached(attached: NonNullable<Control["attached"]>): void {
     clearTimeout(this.#deadline);
     this.#backoff.reset();
-    // Another terminal than before (its holder was replaced): what is on the screen is not its past.
-    if (this.#offset !== null && (attached.head < this.#offset || attached.offset > this.#offset)) this.#wire.reset();
+    if (this.#offset !== null && attached.offset !== this.#offset) this.#wire.reset();
     this.#offset = attached.offset;
+    this.#terminal = attached.terminal ?? null;
     this.#acked = attached.offset;
     this.#sent = this.#confirmed = 0;
     this.#pinged = -1;
@@ -155,7 +166,7 @@ export class Connection {
     this.#pinger = setInterval(() => this.#ping(), PING_MS);
     this.#set("attached");
     if (!this.kept.length) return;
-    if (Date.now() - this.#lostAt <= SEND_UNASKED_MS) this.sendKept();
+    if (!this.askToSend && Date.now() - this.#lostAt <= SEND_UNASKED_MS) this.sendKept();
     else {
       this.askToSend = true;
       this.#wire.changed();
@@ -210,8 +221,17 @@ export class Connection {
     if (code === 4401) this.#wire.loggedOut();
     if (code === 4401 || code === 4404) return this.#stop("stopped");
     this.#drop();
+    if (code === REPLACED) this.#forgetTerminal();
     this.#retry = setTimeout(() => this.#connect(), this.#backoff.next());
     this.#set("waiting");
+  }
+
+  /** Its holder was replaced: what is on the screen is not its past, and what was typed may not be meant for it. */
+  #forgetTerminal(): void {
+    this.#offset = null;
+    this.#terminal = null;
+    this.askToSend = this.kept.length > 0;
+    this.#wire.reset();
   }
 
   #stop(phase: Phase): void {

@@ -12,7 +12,7 @@ export interface Output {
 }
 
 export interface Control {
-  attached?: { offset: number; oldest: number; head: number; columns: number; rows: number };
+  attached?: { offset: number; oldest: number; head: number; columns: number; rows: number; terminal?: string };
   gap?: { offset: number; end: number };
   size?: { columns: number; rows: number };
   exit?: number | null;
