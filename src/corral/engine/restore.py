@@ -163,7 +163,7 @@ def plan_for(tab: Tab) -> TabPlan:
             restores=provider is not None and provider.capabilities.restore == "resume",
             title=provider.capabilities.title if provider else "its program",
             damage=tab.damage,
-            home_missing=binding.home if binding and not os.path.isdir(binding.home) else None,
+            home_missing=binding.home if binding and binding.processes and not os.path.isdir(binding.home) else None,
         )
     )
 

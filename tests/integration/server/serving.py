@@ -186,7 +186,12 @@ class Serving:
         return found[0]
 
     def terminal(
-        self, tab: str, offset: int | None = None, cookie: str | None = None, size: tuple[int, int] = (80, 24)
+        self,
+        tab: str,
+        offset: int | None = None,
+        cookie: str | None = None,
+        size: tuple[int, int] = (80, 24),
+        **more: Any,
     ) -> Viewer:
         headers = {"Cookie": cookie} if cookie else {"Authorization": f"Bearer {self.token}"}
         socket = connect(
@@ -197,7 +202,7 @@ class Serving:
             max_size=None,
             legacy=True,
         )
-        return Viewer(socket, offset, *size)
+        return Viewer(socket, offset, *size, **more)
 
     def events(self, after: int | None = None) -> EventReader:
         return EventReader(self, after)
@@ -206,14 +211,25 @@ class Serving:
 class Viewer:
     """The page's side of a terminal."""
 
-    def __init__(self, socket: ClientConnection, offset: int | None, columns: int = 80, rows: int = 24) -> None:
+    def __init__(
+        self,
+        socket: ClientConnection,
+        offset: int | None,
+        columns: int = 80,
+        rows: int = 24,
+        terminal: str | None = None,
+        first: bytes = b"",
+    ) -> None:
+        """`terminal` is the one that the offset counts in; `first` is typed before any answer is read."""
         self.socket = socket
         self.data = b""
         self.begin = 0
         self.controls: list[Any] = []
         self.acknowledges = True
-        first = {"attach": offset, "columns": columns, "rows": rows, "visible": True}
-        socket.send(json.dumps(first))
+        wanted = {"attach": offset, "columns": columns, "rows": rows, "visible": True, "terminal": terminal}
+        socket.send(json.dumps(wanted))
+        if first:
+            self.type(first)
         while not any("attached" in one for one in self.controls):
             self.step()
         self.begin = self.controls[-1]["attached"]["offset"]

@@ -399,3 +399,14 @@ def test_importing_the_sidecar_is_light_and_needs_the_standard_library_only():
     ours = {name for name in loaded if name.startswith("corral")}
     assert all(name in ("corral", "corral.version") or name.startswith("corral.sidecar") for name in ours)
     assert {name.split(".")[0] for name in loaded - ours} <= sys.stdlib_module_names
+
+
+def test_a_persons_word_removes_what_cannot_be_looked_at_and_nothing_that_another_process_holds(tmp_path: Path):
+    write(tmp_path)
+    path = tmp_path / "runtime.json"
+    ours = path.read_bytes()
+    assert code(sidecar.clear(path, process=os.getppid(), best_effort=True, unverified=True)) == "not-ours"
+    path.write_bytes(ours.replace(os.uname().nodename.encode(), b"another-host").replace(b'"boot_id"', b'"boot"'))
+    assert code(sidecar.clear(path, process=os.getpid(), best_effort=True)) == "not-ours"
+    assert sidecar.clear(path, process=os.getpid(), best_effort=True, unverified=True) is None
+    assert not path.exists()
