@@ -66,8 +66,11 @@ class WatchedPlaces:
             reasons.append("the kernel dropped events within the last minute; all sessions were looked at again")
         return [Degraded(provider="corral", step="watch directories", reason=reason) for reason in reasons]
 
-    def follow(self, provider: str, survey: Survey) -> None:
-        """After a survey of all sessions of this provider."""
+    def follow(self, provider: str, survey: Survey) -> bool:
+        """After a survey of all sessions of this provider. True when something is watched that was not before:
+        what happened there between the survey and now is known to nobody, so that another look is due.
+        """
+        before = len(self._watch or ())
         for path in [path for path, (name, _) in self._sessions.items() if name == provider]:
             del self._sessions[path]
         for home in survey.homes:
@@ -89,6 +92,7 @@ class WatchedPlaces:
                 for path in _below(root):
                     self._own(path, provider)
         self.follow_live(provider, survey)
+        return len(self._watch or ()) > before
 
     def follow_live(self, provider: str, survey: Survey) -> None:
         """What lies inside the directories of sessions that somebody serves, and where their claims are."""

@@ -208,7 +208,8 @@ class Watcher:
         old = self._parts.get(name)
         if ids is None or old is None:
             part = take_survey(Selection(), [provider])
-            self._places.follow(name, part)
+            if self._places.follow(name, part):
+                self.ask(name)
         else:
             noted = {one.session_id for one in old.sessions if one.state in NOTEWORTHY} | ids
             part = take_survey(Selection(states=NOTEWORTHY, besides=frozenset(noted)), [provider])

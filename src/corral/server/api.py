@@ -28,6 +28,7 @@ from corral.server.service import Service
 from corral.server.terminal_socket import serve_terminal
 from corral.store.ledger import Ledger
 from corral.system import places
+from corral.system.descriptors import are_left, most_open
 from corral.system.tmux import go_command
 from corral.terminals.client import Client, NotReachable
 from corral.terminals.directory import terminals_dir
@@ -35,6 +36,8 @@ from corral.version import __version__
 
 _T = TypeVar("_T")
 _MOST_BODY = 64 << 10
+_TO_OPEN = 24
+"""Files that are open at once, at most, while a tab is started."""
 
 
 def service_of(request: Request | WebSocket) -> Service:
@@ -276,9 +279,15 @@ async def check_health(request: Request) -> Response:
 
 
 def _opening(work: Callable[[], _T]) -> Callable[[], _T]:
-    """A refusal of the engine becomes one of the API, word for word."""
+    """A refusal of the engine becomes one of the API, word for word.
+
+    Without descriptors files can't be read, and what is there would seem to be missing: that is said first.
+    """
 
     def run() -> _T:
+        if not are_left(_TO_OPEN):
+            message = f"too many files are open here (at most {most_open()} may be): nothing was started"
+            raise Refusing(409, "spawn_failed", message, ("close tabs in some browsers, or raise ulimit -n",))
         try:
             return work()
         except NotOpened as error:

@@ -165,15 +165,15 @@ def _route(endpoint: Endpoint) -> BaseRoute:
     return Route(endpoint.path, endpoint.handler, methods=[endpoint.method])
 
 
-def _answer_refusing(request: Request, error: Refusing) -> Response:
+async def _answer_refusing(request: Request, error: Refusing) -> Response:
     return error.response()
 
 
-def _answer_http(request: Request, error: HTTPException) -> Response:
+async def _answer_http(request: Request, error: HTTPException) -> Response:
     reason = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
     return Refusing(error.status_code, reason, error.detail).response()
 
 
-def _answer_bug(request: Request, error: Exception) -> Response:
+async def _answer_bug(request: Request, error: Exception) -> Response:
     """What went wrong is in the server's own output, never in an answer."""
     return Refusing(500, "bug", "something went wrong here; the server's output says what").response()

@@ -21,11 +21,14 @@ from corral.server.app import build_app
 from corral.server.credentials import Credentials
 from corral.server.server_files import Running, ServerFiles, bracketed
 from corral.system import places
+from corral.system.descriptors import are_left, most_open
 
 _FIRST_PORT = 7420
 _STOP_SECONDS = 2
 _MOST_WAITING = 512
 _LONGEST_FRAME = 1 << 20
+_FEWEST_FILES = 48
+"""A server at rest, one browser with a few tabs, and one start."""
 
 
 class Bind(Struct, frozen=True, kw_only=True):
@@ -50,6 +53,10 @@ class AlreadyRunning(CorralError):
 def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     """Until a signal comes. `tell` is called with a one-time code once it listens. Raises CorralError."""
     check_host(bind)
+    if not are_left(_FEWEST_FILES):
+        raise CorralError(
+            f"only {most_open()} files may be open at once: too few to serve", hint="raise the limit: ulimit -n 1024"
+        )
     files = ServerFiles(places.state_dir())
     if not files.lock():
         raise AlreadyRunning(files.find_running())

@@ -138,6 +138,7 @@ def watching(world, argv: list[str]):
         waiting[:] = rest
         return json.loads(line)
 
+    read.process = watch  # type: ignore[attr-defined]
     try:
         yield read
         watch.send_signal(signal.SIGINT)

@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 from corral.server.guard import MOST_SOCKETS
 from corral.terminals.directory import Standing, list_terminals
-from tests.integration.server.serving import Serving
+from tests.integration.server.serving import Serving, free_port
 from tests.integration.server.test_tabs import say
 from tests.integration.terminals.held import wait_until
 
@@ -148,25 +149,32 @@ def test_a_full_disk_refuses_new_tabs_in_words_and_keeps_the_old(world, tmp_path
         subprocess.run(["umount", "-l", small], check=True)
 
 
-def test_without_descriptors_new_tabs_are_refused_and_old_ones_go_on(serving):
+@pytest.mark.parametrize("left", [1, 3, 8])
+def test_without_descriptors_new_tabs_are_refused_in_words_and_old_ones_go_on(serving, left):
     tab = serving.start_tab()
     viewer = serving.terminal(tab)
     assert serving.process is not None
     pid = serving.process.pid
-    used = len(os.listdir(f"/proc/{pid}/fd"))
     limits = resource.prlimit(pid, resource.RLIMIT_NOFILE)
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (used + 3, limits[1]))
+    body = {"provider": "kimi-cli", "work_dir": str(serving.world.work), "trust": True, "live_only": True}
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (len(os.listdir(f"/proc/{pid}/fd")) + left, limits[1]))
     try:
-        body = {"provider": "kimi-cli", "work_dir": str(serving.world.work), "trust": True, "live_only": True}
-        try:
-            assert serving.ask("POST", "/api/tabs", body).status in (409, 500)
-        except OSError:
-            pass  # not even the request was accepted
+        refused = serving.ask("POST", "/api/tabs", body)
+        assert (refused.status, refused.reason) == (409, "spawn_failed")
+        assert "too many files are open" in refused.body["error"]["message"]
         say(viewer, "on", b": on")
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, limits)
-    wait_until(lambda: serving.ask("GET", "/api/health").status == 200, "descriptors again")
+    assert serving.ask("POST", "/api/tabs", body).status == 201
+    assert serving.process.poll() is None
     viewer.close()
+
+
+def test_a_server_that_may_open_too_few_files_says_so_and_does_not_begin(world):
+    words = ["prlimit", "--nofile=40", sys.executable, "-m", "corral", "serve", "--port", str(free_port())]
+    done = subprocess.run(words, env=world.env, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "only 40 files may be open" in done.stderr and "Traceback" not in done.stderr
 
 
 def test_dismissed_sessions_stay_away_over_a_restart(serving):

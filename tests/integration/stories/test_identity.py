@@ -136,7 +136,9 @@ def test_a_new_title_changes_nothing_and_no_title_is_a_name(serving):
     tab = serving.start_tab()
     session_id = talk(serving, tab, "heron")
     (state,) = serving.world.root.glob(f".kimi/sessions/*/{session_id}/state.json")
-    state.write_text(json.dumps({**json.loads(state.read_text()), "custom_title": "renamed"}))
+    renamed = {**json.loads(state.read_text()), "custom_title": "renamed"}
+    state.with_suffix(".new").write_text(json.dumps(renamed))
+    state.with_suffix(".new").replace(state)
     serving.wait_for_tab(tab, lambda one: one["title"] == "renamed")
     assert serving.sessions()[session_id]["state"] == "live"
     for title in ("heron", "renamed"):
