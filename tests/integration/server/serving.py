@@ -60,7 +60,8 @@ class Serving:
         self.link = ""
         self.start()
 
-    def start(self) -> None:
+    def spawn(self) -> None:
+        """Start it and wait for nothing."""
         self.process = subprocess.Popen(
             [sys.executable, "-m", "corral", "serve", *self._words],
             env={**self.world.env, **self._env},
@@ -70,7 +71,10 @@ class Serving:
             stdin=subprocess.DEVNULL,
             text=True,
         )
-        assert self.process.stdout is not None
+
+    def start(self) -> None:
+        self.spawn()
+        assert self.process is not None and self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
         assert ready, "the server said nothing"
         self.link = self.process.stdout.readline().strip()
@@ -146,7 +150,7 @@ class Serving:
             connection.close()
         is_json = (response.getheader("content-type") or "").startswith("application/json")
         found = {name.lower(): value for name, value in response.getheaders()}
-        return Answer(response.status, found, json.loads(text) if is_json else text)
+        return Answer(response.status, found, json.loads(text) if is_json and text else text)
 
     def log_in(self, code: str | None = None) -> str:
         """The cookie that a browser would have from now on."""

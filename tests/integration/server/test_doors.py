@@ -113,12 +113,71 @@ def test_a_foreign_or_missing_origin_changes_nothing(serving, method, path, orig
     assert call(serving, method, path, headers) == 403
 
 
-@pytest.mark.parametrize("path", [path for method, path in CLOSED if method == "GET" and path != "/api/events"])
-def test_a_foreign_page_can_read_nothing_even_with_the_cookie(serving, path):
-    cookie = serving.log_in()
-    assert serving.raw("GET", path, headers={"Cookie": cookie, "Origin": "http://evil.example"}).status == 403
-    assert serving.raw("GET", path, headers={"Cookie": cookie, "Sec-Fetch-Site": "cross-site"}).status == 403
-    assert serving.raw("GET", path, headers={"Cookie": cookie, "Sec-Fetch-Site": "same-site"}).status == 403
+@pytest.mark.parametrize(("method", "path"), [route for route in CLOSED if route[0] in ("GET", "WS")])
+def test_a_foreign_page_can_read_nothing_even_with_the_cookie(serving, method, path):
+    cookie = {"Cookie": serving.log_in()}
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{serving.port + 1}", "http://localhost"):
+        assert call(serving, method, path, {**cookie, "Origin": origin}) == 403
+    for site in ("cross-site", "same-site"):
+        assert call(serving, method, path, {**cookie, "Sec-Fetch-Site": site}) == 403
+
+
+def test_other_methods_than_those_of_the_table_open_nothing(serving):
+    """Without a credential they are refused like the others; with one there is no such thing."""
+    known = {*ROUTES, *(("HEAD", path) for method, path in ROUTES if method == "GET")}
+    methods = ("HEAD", "OPTIONS", "PUT", "PATCH", "TRACE", "POST", "DELETE")
+    others = [(method, path) for method in methods for path in {path for _, path in CLOSED}]
+    others = [route for route in others if route not in known]
+    with ThreadPoolExecutor(64) as pool:
+        statuses = set(pool.map(lambda route: serving.raw(*route, {}, headers={}).status, others))
+    assert statuses <= {401, 403}
+    for method, path in others:
+        answer = serving.ask(method, path, {})
+        assert answer.status in (404, 405), (method, path, answer.status)
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+def test_what_is_refused_changes_nothing(tmp_path):
+    """Every route with a real tab and a real session in its path, and a body that would do something."""
+    from tests.integration.terminals.world import World
+
+    world = World(tmp_path)
+    serving = Serving(world)
+    try:
+        tab = serving.start_tab()
+        real = {"{tab}": tab, "{ref}": serving.tabs()[tab]["ref"], "{provider}": "kimi-cli", "{name:path}": "x.js"}
+        body = {"provider": "kimi-cli", "work_dir": str(world.work), "trust": True, "live_only": True, "order": 5}
+        before = serving.tabs(), files_below(world.state), (world.root / ".kimi").exists()
+        with_token = {"Authorization": f"Bearer {serving.token}"}
+        for endpoint in ENDPOINTS:
+            path = endpoint.path
+            for name, value in real.items():
+                path = path.replace(name, value)
+            refusing = [
+                {**with_token, "Host": f"evil.example:{serving.port}"},
+                {**with_token, "Origin": "http://evil.example"},
+                {"Authorization": "Bearer guess"},
+            ]
+            for headers in refusing[:1] if ("GET", path) in OPEN or path.startswith(OPEN_FOLDER) else refusing:
+                if path == "/api/login" and "Bearer guess" in headers.values():
+                    continue
+                status = (
+                    upgrade(serving, path, {"Host": serving.host, "Origin": serving.origin, **headers})
+                    if endpoint.method == "WS"
+                    else serving.raw(endpoint.method, path, body, headers=headers).status
+                )
+                assert status in (401, 403, 421), (endpoint.method, path, headers, status)
+        assert (serving.tabs(), files_below(world.state), (world.root / ".kimi").exists()) == before
+    finally:
+        serving.kill()
+        world.end()
+
+
+def files_below(state: Path) -> dict[str, bytes]:
+    """What a tab, a hook or a layout would have changed."""
+    folders = ("bindings", "opened", "terminals", "server")
+    paths = [path for folder in folders for path in (state / folder).rglob("*") if path.is_file()]
+    return {str(path): path.read_bytes() for path in paths if path.suffix != ".log" and path.name != "log.jsonl"}
 
 
 @pytest.mark.parametrize("path", [path for method, path in ROUTES if method in ("POST", "DELETE")])
@@ -204,6 +263,9 @@ def test_another_user_of_this_machine_gets_nothing(serving):
         "    method, path = line.split()\n"
         f"    c = http.client.HTTPConnection('127.0.0.1', {serving.port}, timeout=20)\n"
         f"    h = {{'Content-Type': 'application/json', 'X-Corral': '1', 'Origin': '{serving.origin}'}}\n"
+        "    if method == 'WS':\n"
+        "        h |= {'Upgrade': 'websocket', 'Connection': 'Upgrade', 'Sec-WebSocket-Version': '13'}\n"
+        "        h |= {'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='}\n"
         "    c.request('GET' if method == 'WS' else method, path, headers=h)\n"
         "    return c.getresponse().status\n"
         "with ThreadPoolExecutor(32) as pool: print(*pool.map(ask, sys.stdin))\n"
@@ -212,14 +274,14 @@ def test_another_user_of_this_machine_gets_nothing(serving):
     )
     done = subprocess.run(
         ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", code],
-        input="".join(f"{method} {path}\n" for method, path in CLOSED if method != "WS"),
+        input="".join(f"{method} {path}\n" for method, path in CLOSED),
         capture_output=True,
         text=True,
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
     *statuses, access = done.stdout.split()
-    assert set(statuses) == {"401"} and len(statuses) == len(CLOSED) - 1
+    assert set(statuses) == {"401"} and len(statuses) == len(CLOSED)
     assert access == "denied"
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from corral.server.guard import MOST_SOCKETS
-from corral.terminals.directory import Standing, list_terminals
+from tests.integration.server.restarts import endure, start_tabs
 from tests.integration.server.serving import Serving, free_port
 from tests.integration.server.test_tabs import say
 from tests.integration.terminals.held import wait_until
@@ -104,16 +104,9 @@ def test_a_viewer_that_never_acknowledges_is_sent_no_more_than_its_share(serving
     lazy.close()
 
 
-@pytest.mark.parametrize("rounds", [6])
-def test_a_server_killed_again_and_again_keeps_all_its_tabs(serving, rounds):
-    tabs = [serving.start_tab() for _ in range(5)]
-    pids = {tab: serving.tabs()[tab]["pid"] for tab in tabs}
-    for _ in range(rounds):
-        serving.kill()
-        serving.start()
-        assert {tab: one["pid"] for tab, one in serving.tabs().items()} == pids
-    terminals = list_terminals(str(serving.world.state / "terminals"))
-    assert {one.tab for one in terminals if one.standing is Standing.RUNNING} == set(tabs)
+def test_a_server_killed_again_and_again_keeps_all_its_tabs(serving):
+    """bench/restarts.py does the same with 20 tabs and 200 kills."""
+    assert endure(serving, start_tabs(serving, 6), kills=20, seed=7).looks == 2
 
 
 def test_a_full_disk_refuses_new_tabs_in_words_and_keeps_the_old(world, tmp_path):
