@@ -41,12 +41,14 @@ last one as `Last-Event-ID` (or `?after=`) and gets what it missed, or one `resy
 ## Terminals
 
 `/api/tabs/{tab}/terminal` is a WebSocket. The client speaks first, as text:
-`{"attach": offset or null, "columns", "rows", "visible"}`.
+`{"attach": offset or null, "columns", "rows", "visible", "terminal"}`. `terminal` is what `attached` said
+the last time, or null: an offset and what is typed are meant for that terminal, and when the tab has another one by
+now, the socket is closed with 4409 before anything reaches it.
 
 | from the server | |
 |---|---|
 | binary | 1 byte kind, 8 bytes offset (big-endian), bytes. Kinds: 0 output, 1 output of before the attach, 2 modes |
-| `{"attached": {offset, oldest, head, columns, rows}}` | where the stream begins |
+| `{"attached": {offset, oldest, head, columns, rows, terminal}}` | where the stream begins, and in which terminal |
 | `{"gap": {offset, end}}` | output that is no longer kept: clear and go on |
 | `{"size": {columns, rows}}`, `{"exit": status}`, `{"failed": {code, message}}`, `{"pong": n}` | |
 
@@ -56,7 +58,8 @@ last one as `Last-Event-ID` (or `?after=`) and gets what it missed, or one `resy
 | `{"resize": [columns, rows]}`, `{"visible": bool}`, `{"ping": n}` | |
 | `{"ack": offset}` | written up to there; the server sends at most 512 KiB ahead of it |
 
-Modes are to be written too; they have no offset. Close codes: 4404 no such tab, 4410 its program has ended, 1012 the
+Modes are to be written too; they have no offset. Close codes: 4404 no such tab, 4409 it has another terminal by now,
+4410 its program has ended, 1012 the
 server stops: come back. What is refused gets an HTTP status instead of a WebSocket.
 """
 

@@ -483,7 +483,9 @@ def test_a_registry_record_of_another_shape_is_bad(place: Place, changes: dict[s
     assert claim.reason
 
 
-@pytest.mark.parametrize("name", ["0.json", "042.json", "x.json", "4242-ABCDEF01.json", "4242-abc.json", "-4242.json"])
+@pytest.mark.parametrize(
+    "name", ["0.json", "042.json", "x.json", "4242-ABCDEF01.json", "4242-abc.json", "4242-notes.json", "-4242.json"]
+)
 def test_a_registry_record_with_another_name_is_bad(place: Place, name: str) -> None:
     assert isinstance(place.register(name), BadClaim)
 

@@ -432,6 +432,15 @@ def test_kill_refuses_what_is_not_verified_live(world):
     assert "nothing is signalled" in done.stderr
 
 
+def test_a_dry_run_says_what_would_be_ended_and_why_and_ends_nothing(world):
+    agent = start_agent(world)
+    done = world.corral("kill", "in-a-window", "--dry-run")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"pid {agent.pid}" in done.stdout and "very process" in done.stdout
+    assert agent.exit_code is None
+    assert world.corral("kill", "no-such-one", "--dry-run").returncode == 4
+
+
 def test_kill_refuses_when_the_number_is_another_process_now(world):
     agent = start_agent(world)
     identity = read_identity(agent.pid)

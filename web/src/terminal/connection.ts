@@ -121,7 +121,7 @@ export class Connection {
     socket.binaryType = "arraybuffer";
     this.#socket = socket;
     this.#deadline = setTimeout(() => this.#lost(socket, 1006), ATTACH_MS);
-    socket.onopen = () => 
+    socket.onopen = () =>
       this.#say({
         attach: this.#offset,
         ...this.#wire.wanted(),
