@@ -21,7 +21,7 @@ from corral.errors import CorralError
 from corral.model.key import SessionKey
 from corral.model.restore import Attach, Refusal, Refused, Wait
 from corral.model.session import Session
-from corral.store.bindings import Bindings
+from corral.store.bindings import Binding, Bindings
 from corral.system import places
 from corral.terminals.directory import Standing
 from corral.verdicts.restore_plan import refuse_live
@@ -163,9 +163,16 @@ def plan_for(tab: Tab) -> TabPlan:
             restores=provider is not None and provider.capabilities.restore == "resume",
             title=provider.capabilities.title if provider else "its program",
             damage=tab.damage,
-            home_missing=binding.home if binding and binding.processes and not os.path.isdir(binding.home) else None,
+            home_missing=_missing_home(binding),
         )
     )
+
+
+def _missing_home(binding: Binding | None) -> str | None:
+    """Of an agent that was identified: before its first word there may never have been a home."""
+    if binding is None or (binding.agent is None and not binding.previous) or os.path.isdir(binding.home):
+        return None
+    return binding.home
 
 
 def ask_first(directory: str) -> None:

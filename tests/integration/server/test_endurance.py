@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
 
 from corral.server.event_stream import MOST_BYTES
 from tests.integration.server.serving import Serving
@@ -184,25 +186,26 @@ def test_a_replay_is_answered_by_nobody(serving):
     assert viewer.data.count(b"got ") == 1
 
 
-@pytest.mark.parametrize(
-    ("first", "code"),
-    [(None, 1008), ("not json", 1008), ('{"attach": "x"}', 1008), ("x" * (2 << 20), 1009), (b"\0typed", 1008)],
-    ids=["nothing", "no json", "no offset", "too large", "input first"],
-)
-def test_a_viewer_that_does_not_greet_is_closed_with_a_code(serving, first, code):
-    from websockets.exceptions import ConnectionClosed
-    from websockets.sync.client import connect
-
+def test_a_viewer_that_does_not_greet_is_closed_with_a_code(serving):
     tab = serving.start_tab()
-    with connect(
-        f"ws://{serving.host}/api/tabs/{tab}/terminal",
-        origin=serving.origin,
-        additional_headers={"Authorization": f"Bearer {serving.token}"},
-        legacy=True,
-    ) as viewer:
-        if first is not None:
-            viewer.send(first)
+
+    def attach() -> ClientConnection:
+        headers = {"Authorization": f"Bearer {serving.token}"}
+        address = f"ws://{serving.host}/api/tabs/{tab}/terminal"
+        return connect(address, origin=serving.origin, additional_headers=headers, legacy=True)
+
+    def close_code(viewer: ClientConnection) -> int | None:
         with pytest.raises(ConnectionClosed) as closed:
             while True:
                 viewer.recv(20)
-    assert closed.value.rcvd is not None and closed.value.rcvd.code == code
+        return closed.value.rcvd.code if closed.value.rcvd else None
+
+    silent = attach()
+    for first, code in (("not json", 1008), ('{"attach": "x"}', 1008), ("x" * (2 << 20), 1009), (b"\0typed", 1008)):
+        with attach() as viewer:
+            viewer.send(first)
+            assert close_code(viewer) == code
+    assert close_code(silent) == 1008
+    viewer = serving.terminal(tab)
+    say(viewer, "unharmed", b": unharmed")
+    assert b"typed" not in viewer.data

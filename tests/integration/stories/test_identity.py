@@ -52,7 +52,7 @@ def test_two_of_one_directory_and_one_moment_come_back_each_with_its_own_id(serv
         words = arguments_of(shown["pid"])
         assert words[words.index("--session") + 1] == ids[tab]
         assert serving.sessions()[ids[tab]]["pids"] == [shown["pid"]]
-    assert serving.sessions()["the-newest"]["state"] == "idle"
+    assert serving.sessions()["the-newest"]["pids"] == []
 
 
 def test_five_of_one_directory_have_each_the_id_that_was_given_to_it(world):
@@ -66,7 +66,7 @@ def test_five_of_one_directory_have_each_the_id_that_was_given_to_it(world):
     found = world.sessions()
     assert {name: found[name]["pids"] for name in agents} == {name: [one.pid] for name, one in agents.items()}
     assert {found[name]["state"] for name in agents} == {"live"}
-    assert (found["the-newest"]["state"], found["the-newest"]["pids"]) == ("idle", [])
+    assert found["the-newest"]["pids"] == []
     assert all(one.exit_code is None for one in agents.values())
 
 
@@ -84,7 +84,7 @@ def test_a_tab_whose_id_is_lost_is_not_given_its_neighbours_conversation(serving
     assert not shown["restorable"] and shown["ref"] is None
     refused = serving.ask("POST", f"/api/tabs/{lost}/open", {})
     assert (refused.status, refused.reason) == (409, "never_identified")
-    assert serving.sessions()[other]["state"] == "idle"
+    assert serving.sessions()[other]["pids"] == []
 
 
 def test_an_id_that_only_the_disk_knows_stays_a_hint_however_often_it_is_saved_and_read(serving):
@@ -128,7 +128,7 @@ def test_a_session_resumed_days_later_is_bound_by_its_record_and_not_by_the_near
     transcript(world, "born-now", "hello")
     found = world.sessions()
     assert (found["days-old"]["state"], found["days-old"]["pids"]) == ("live", [again.pid])
-    assert (found["born-now"]["state"], found["born-now"]["pids"]) == ("idle", [])
+    assert found["born-now"]["pids"] == []
 
 
 def test_a_new_title_changes_nothing_and_no_title_is_a_name(serving):
@@ -164,10 +164,11 @@ def test_a_terminal_and_a_title_used_again_move_no_binding(serving):
         if name == "one":
             window.send("/quit\r")
 
-    def both() -> list[str]:
-        return [serving.sessions().get(name, {}).get("state", "") for name in ("one", "two")]
+    def both() -> list[bool]:
+        found = serving.sessions()
+        return [bool(found[name]["pids"]) for name in ("one", "two") if name in found]
 
-    wait_until(lambda: both() == ["idle", "live"], "both")
+    wait_until(lambda: both() == [False, True], "both")
     found = serving.sessions()
     assert found["one"]["title"] == found["two"]["title"] == serving.tabs()[tab]["title"]
     assert (found["one"]["tab"], found["two"]["tab"]) == (None, None)
