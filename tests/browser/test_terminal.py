@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
+import sys
 
 from playwright.sync_api import expect
 
@@ -142,6 +144,34 @@ def test_a_killed_server_comes_back_with_the_same_bytes_and_what_was_typed_meanw
     seen.types("after")
     seen.shows("echo #3: after")
     assert seen.blocked() == []
+
+
+def test_what_was_typed_for_a_terminal_that_was_replaced_is_not_sent_unasked(site, visit):
+    """T41 in the page: its tab has another terminal when it comes back; the old screen is not that one's past."""
+    tab, seen = open_terminal(site, visit)
+    seen.types("before")
+    seen.shows("echo #1: before")
+    session = site.tab(tab)["session"]["session_id"]
+    site.stop(signal.SIGKILL)
+    expect(seen.page.get_by_text("No connection to this terminal")).to_be_visible()
+    seen.types("meanwhile")
+    expect(seen.page.get_by_text("typed since are kept")).to_be_visible()
+    site.kill_holders()
+    script = (
+        "import sys\nfrom corral.engine.opening import open_resumed\n"
+        "open_resumed(sys.argv[1], anyway=False, size=(80, 24), tell=print, tab=sys.argv[2])\n"
+    )
+    subprocess.run([sys.executable, "-c", script, session, tab], env=site.env, check=True, timeout=60)
+    wait_until(lambda: (site.tab(tab)["session"] or {}).get("state") == "live", "the tab's return")
+    site.start()
+    expect(seen.page.get_by_role("button", name="Drop")).to_be_visible()
+    seen.shows(f"session {session}")
+    assert "before" not in seen.text()
+    seen.click("Drop")
+    seen.focus()
+    seen.types("after")
+    seen.shows("echo #2: after")
+    assert "meanwhile" not in seen.text()
 
 
 def test_a_lost_network_comes_back_by_itself(site, visit):

@@ -56,9 +56,11 @@ export class Connection {
   /** The last ping's number is the count of bytes sent before it. */
   #pinged = -1;
 
-  constructor(address: string, wire: Wire) {
+  constructor(address: string, wire: Wire, kept: Uint8Array) {
     this.#address = address;
     this.#wire = wire;
+    this.kept = kept;
+    this.askToSend = kept.length > 0;
     this.#connect();
   }
 

@@ -31,7 +31,8 @@ export class TerminalView {
   #connection: Connection;
   #replaying = 0;
 
-  constructor(tab: string, pid: number | null) {
+  /** `kept` was typed for the terminal that this tab had before: the person decides what becomes of it. */
+  constructor(tab: string, pid: number | null, kept: Uint8Array = new Uint8Array()) {
     this.tab = tab;
     this.pid = pid;
     this.host = document.createElement("div");
@@ -42,17 +43,20 @@ export class TerminalView {
       link: (address) => (this.link = address),
     });
     const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-    this.#connection = new Connection(`${scheme}//${location.host}/api/tabs/${encodeURIComponent(tab)}/terminal`, {
-      write: (bytes, replay, done) => this.#write(bytes, replay, done),
+    const address = `${scheme}//${location.host}/api/tabs/${encodeURIComponent(tab)}/terminal`;
+    const wire = {
+      write: (bytes: Uint8Array, replay: boolean, done: () => void) => this.#write(bytes, replay, done),
       reset: () => this.screen.terminal.reset(),
-      size: (columns, rows) => this.#takeSize(columns, rows),
+      size: (columns: number, rows: number) => this.#takeSize(columns, rows),
       wanted: () => this.wanted(),
       changed: () => this.#takeStatus(),
-      maybeLost: (bytes) => (this.maybeLost = bytes),
+      maybeLost: (bytes: number) => (this.maybeLost = bytes),
       exit: () => (this.exited = true),
-      failed: (message) => (this.failure = message),
+      failed: (message: string) => (this.failure = message),
       loggedOut: () => void store.begin(),
-    });
+    };
+    this.#connection = new Connection(address, wire, kept);
+    this.#takeStatus();
   }
 
   /** Type as if at the keyboard. */
@@ -65,6 +69,13 @@ export class TerminalView {
         "That was not sent: the program has ended, or more was typed than can be kept without a connection.",
       );
     }
+  }
+
+  /** What was typed and not sent; it is not kept here any more. */
+  takeKept(): Uint8Array {
+    const kept = this.#connection.kept;
+    this.#connection.dropKept();
+    return kept;
   }
 
   sendKept(): void {
@@ -170,8 +181,11 @@ class Views {
 
   /** `pid` is that of the running program, null when it has ended. */
   show(tab: string, pid: number | null): TerminalView {
-    if (pid !== null && this.#views.get(tab)?.pid !== pid) this.drop(tab);
-    const view = this.#views.get(tab) ?? new TerminalView(tab, pid);
+    const old = this.#views.get(tab);
+    const replaced = pid !== null && old?.pid !== pid;
+    const kept = replaced ? old?.takeKept() : undefined;
+    if (replaced) this.drop(tab);
+    const view = this.#views.get(tab) ?? new TerminalView(tab, pid, kept);
     this.#views.delete(tab);
     this.#views.set(tab, view);
     for (const [name, old] of this.#views) {
