@@ -173,7 +173,7 @@ def test_bytes_cut_anywhere_are_the_same_bytes(serving):
 
 
 def test_a_replay_is_answered_by_nobody(serving):
-    """The program's old questions reach no new viewer, and what one says during the replay does not reach it."""
+    """What a viewer says to the program's old questions, while it is shown them again, does not reach the program."""
     tab = start_program(serving, ASKS.format(python=sys.executable))
     first = serving.terminal(tab)
     first.read_until(b"ready")
@@ -183,7 +183,7 @@ def test_a_replay_is_answered_by_nobody(serving):
     viewer.socket.send(b"\x01\x1b[?62;c\x1b[1;1R\x1b]11;rgb:0/0/0\x07")
     viewer.type(b"x")
     viewer.read_until(b"got b'x'")
-    assert viewer.data.count(b"got ") == 1
+    assert not any(answer in viewer.data for answer in (b"?62;c", b"[1;1R", b"rgb:"))
 
 
 def test_a_viewer_that_does_not_greet_is_closed_with_a_code(serving):

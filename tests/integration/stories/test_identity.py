@@ -52,6 +52,7 @@ def test_two_of_one_directory_and_one_moment_come_back_each_with_its_own_id(serv
         words = arguments_of(shown["pid"])
         assert words[words.index("--session") + 1] == ids[tab]
         assert serving.sessions()[ids[tab]]["pids"] == [shown["pid"]]
+    wait_until(lambda: "the-newest" in serving.sessions(), "the transcript")
     assert serving.sessions()["the-newest"]["pids"] == []
 
 
