@@ -151,7 +151,7 @@ def pss_bytes(pid: int) -> int:
 def spread(spans: list[float]) -> dict[str, float]:
     ordered = sorted(spans)
     p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-    return {"p50": round(statistics.median(ordered), 1), "p99": round(p99, 1), "rounds": len(ordered)}
+    return {"p50": round(statistics.median(ordered), 2), "p99": round(p99, 2), "rounds": len(ordered)}
 
 
 def render(report: dict[str, Any]) -> str:
