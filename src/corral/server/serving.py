@@ -154,7 +154,9 @@ def _listen(bind: Bind, files: ServerFiles) -> socket.socket:
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol must be said: asyncio turns Nagle's delay off only for sockets that name theirs, and with it a
+    # second small message waits up to 40 ms for the answer to the first.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
