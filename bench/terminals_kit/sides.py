@@ -24,7 +24,7 @@ DRIVER = ("/bin/sh", "-c", 'trap : INT; while read -r line; do eval "$line"; don
 """What runs in every terminal: it does what is typed, and survives Ctrl-C."""
 NODE_PACKAGES = ("@lydell/node-pty", "ws")
 WHEELS = ("terminado", "tornado")
-ACK_BYTES = 64 << 10
+ACK_BYTES = 128 << 10
 """As corral's page does it."""
 
 

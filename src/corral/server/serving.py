@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
@@ -26,6 +27,8 @@ _FIRST_PORT = 7420
 _STOP_SECONDS = 2
 _MOST_WAITING = 512
 _LONGEST_FRAME = 1 << 20
+_SWITCH_SECONDS = 0.001
+"""How long a thread that counts or reads may keep others waiting: keys and events come first."""
 
 
 class Bind(Struct, frozen=True, kw_only=True):
@@ -76,6 +79,7 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     gc.enable()
     gc.set_threshold(20_000, 20, 100)  # thousands of sessions are replaced at a time, and none of them in a circle
     asyncio.run(_Server(config, lambda: _begin(files, running, tell)).serve(sockets=[listener]))
