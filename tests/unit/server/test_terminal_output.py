@@ -1,0 +1,56 @@
+"""Output goes from the holder to the page as it is; what floods together shares a small part of the server's time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from corral.server.pace import Pace
+from corral.server.terminal_socket import merge_output
+from corral.terminals.protocol import OUTPUT, FrameReader, Gap, Output, ProtocolError, decode, encode
+
+
+def split(*frames) -> list[tuple[int, bytes]]:
+    return FrameReader().split(b"".join(map(encode, frames)))
+
+
+def test_an_output_frame_carries_the_very_bytes_of_the_pages_message():
+    ((kind, payload),) = split(Output(5, b"text", replay=True))
+    assert (kind, payload) == (OUTPUT, b"\x01" + (5).to_bytes(8) + b"text")
+
+
+@given(st.lists(st.binary(min_size=1, max_size=9), min_size=1, max_size=9), st.integers(0, 1 << 40))
+def test_output_that_goes_on_becomes_one_message(parts, offset):
+    frames = []
+    for part in parts:
+        frames.append(Output(offset + sum(len(one.data) for one in frames), part))
+    ((kind, payload),) = merge_output(split(*frames))
+    assert decode(kind, payload) == Output(offset, b"".join(parts))
+
+
+def test_what_does_not_go_on_stays_apart_and_in_order():
+    frames = [Output(0, b"a", replay=True), Output(1, b"b"), Gap(2, 9), Output(9, b"c"), Output(11, b"d")]
+    assert [decode(*one) for one in merge_output(split(*frames))] == frames
+
+
+def test_output_without_its_offset_is_no_output():
+    with pytest.raises(ProtocolError):
+        merge_output([(OUTPUT, b"\0\0\0")])
+
+
+def test_one_flood_is_not_slowed_and_several_are():
+    pace = Pace()
+    assert [pace.rest_seconds("one", 1 << 18, now - 0.001, now) for now in (1.0, 1.1, 1.2)] == [0.0, 0.0, 0.0]
+    two = pace.rest_seconds("other", 1 << 18, 1.299, 1.3)
+    three = pace.rest_seconds("third", 1 << 18, 1.399, 1.4)
+    assert 0.0 < two < three
+    assert pace.rest_seconds("other", 1 << 18, 8.9, 9.0) == 0.0  # the others have been quiet for long
+
+
+def test_small_output_never_waits_and_no_rest_is_long():
+    pace = Pace()
+    for number in range(50):
+        pace.rest_seconds(number, 1 << 18, 1.0, 2.0)
+    assert pace.rest_seconds("keys", 100, 1.0, 2.0) == 0.0
+    assert pace.rest_seconds("flood", 1 << 18, 1.0, 2.0) <= 0.1
