@@ -54,7 +54,7 @@ def render(results: Results, sides: list[str], tabs: int) -> list[str]:
     rows.append(
         (f"{tabs} tabs reattached", "reattach", "{:.2f} s", seconds, _ahead(results, sides, "reattach", seconds))
     )
-    rows.append(("memory per tab", "reattach", "{:.1f} MB", size, [_at_most(results, "reattach", size, 12, "MB")]))
+    rows.append(("memory per tab", "reattach", "{:.2f} MB", size, [_at_most(results, "reattach", size, 12, "MB")]))
     for title, name, form, number, goals in rows:
         cells = [_cell(results, side, name, form, number) for side in (BARE, *sides)]
         lines.append(f"| {title} | " + " | ".join(cells) + f" | {'; '.join(goal for goal in goals if goal)} |")
