@@ -1,11 +1,12 @@
-"""Keys first: terminals that flood at the same time share a small part of the server's time."""
+"""Keys first: terminals that flood at the same time share less of the machine the more they are."""
 
 from __future__ import annotations
 
 _MUCH_BYTES = 16 << 10
 _RECENT_SECONDS = 0.5
-_TIMES = 8.0
-"""Measured with ten floods on two cores: with less, keys in another tab wait for their turn among the programs."""
+_BYTES_PER_SECOND = 40_000_000
+"""What two floods may send together; three half of it, ten a ninth. Writing to a terminal costs the program and the
+kernel more than reading costs us: only programs that wait leave the processor to keys in other tabs."""
 _LONGEST_SECONDS = 0.1
 
 
@@ -15,10 +16,15 @@ class Pace:
     def __init__(self) -> None:
         self._floods: dict[object, float] = {}
 
-    def rest_seconds(self, terminal: object, size: int, begun: float, now: float) -> float:
-        """How long this terminal should be left alone after so many bytes of it were passed on since `begun`."""
+    def share_bytes(self, most: int) -> int:
+        """How much to take at once of one terminal: little while many flood, so that none rests for long."""
+        return max(_MUCH_BYTES, most // max(1, len(self._floods)))
+
+    def rest_seconds(self, terminal: object, size: int, now: float) -> float:
+        """How long this terminal should be left alone after so many bytes of it were passed on."""
         if size < _MUCH_BYTES:
             return 0.0
         self._floods = {one: at for one, at in self._floods.items() if now - at < _RECENT_SECONDS}
         self._floods[terminal] = now
-        return min(_LONGEST_SECONDS, (now - begun) * _TIMES * (len(self._floods) - 1))
+        count = len(self._floods)
+        return min(_LONGEST_SECONDS, size * count * (count - 1) / _BYTES_PER_SECOND)

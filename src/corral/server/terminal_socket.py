@@ -42,6 +42,8 @@ _HEAD = struct.Struct(">BQ")
 """Before the bytes of every message: 0 for output, 1 for output that is a replay, 2 for modes; and the offset."""
 _READ = 256 << 10
 _FIRST_SECONDS = 10.0
+_TYPED_SECONDS = 2.0
+"""A terminal that somebody has just typed into does not rest: what Ctrl-C did is seen at once."""
 _PACE = Pace()
 
 
@@ -97,6 +99,7 @@ class _Bridge:
         self._room = asyncio.Event()
         self._room.set()
         self._size: tuple[int, int] | None = None
+        self._typed_at = 0.0
 
     async def run(self) -> None:
         try:
@@ -131,6 +134,7 @@ class _Bridge:
                 if len(data) > MAX_INPUT + 1 or not data:
                     await self._tell({"failed": {"code": "frame", "message": "more input than fits into one frame"}})
                     continue
+                self._typed_at = self._loop.time()
                 await self._say(Input(data[1:], bool(data[0])))
                 continue
             try:
@@ -165,8 +169,7 @@ class _Bridge:
         """Reads only what the page has room for: what it does not take waits at the holder, and then the program."""
         while True:
             await self._room.wait()
-            data = await self._reader.read(_READ)
-            begun = self._loop.time()
+            data = await self._reader.read(_PACE.share_bytes(_READ))
             if not data:
                 await self._websocket.close(ENDED if self._size is None else 1011)
                 return
@@ -177,8 +180,9 @@ class _Bridge:
             except ProtocolError as error:
                 await _fail(self._websocket, "frame", str(error), 1011)
                 return
-            rest_seconds = _PACE.rest_seconds(self, len(data), begun, self._loop.time())
-            if rest_seconds:
+            now = self._loop.time()
+            rest_seconds = _PACE.rest_seconds(self, len(data), now)
+            if rest_seconds and now - self._typed_at > _TYPED_SECONDS:
                 await asyncio.sleep(rest_seconds)
 
     async def _pass_on(self, kind: int, payload: bytes) -> bool:

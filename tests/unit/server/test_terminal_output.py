@@ -41,16 +41,18 @@ def test_output_without_its_offset_is_no_output():
 
 def test_one_flood_is_not_slowed_and_several_are():
     pace = Pace()
-    assert [pace.rest_seconds("one", 1 << 18, now - 0.001, now) for now in (1.0, 1.1, 1.2)] == [0.0, 0.0, 0.0]
-    two = pace.rest_seconds("other", 1 << 18, 1.299, 1.3)
-    three = pace.rest_seconds("third", 1 << 18, 1.399, 1.4)
+    assert [pace.rest_seconds("one", 1 << 18, now) for now in (1.0, 1.1, 1.2)] == [0.0, 0.0, 0.0]
+    assert pace.share_bytes(1 << 18) == 1 << 18
+    two = pace.rest_seconds("other", 1 << 18, 1.3)
+    three = pace.rest_seconds("third", 1 << 18, 1.4)
     assert 0.0 < two < three
-    assert pace.rest_seconds("other", 1 << 18, 8.9, 9.0) == 0.0  # the others have been quiet for long
+    assert pace.share_bytes(1 << 18) < 1 << 17
+    assert pace.rest_seconds("other", 1 << 18, 9.0) == 0.0  # the others have been quiet for long
 
 
 def test_small_output_never_waits_and_no_rest_is_long():
     pace = Pace()
     for number in range(50):
-        pace.rest_seconds(number, 1 << 18, 1.0, 2.0)
-    assert pace.rest_seconds("keys", 100, 1.0, 2.0) == 0.0
-    assert pace.rest_seconds("flood", 1 << 18, 1.0, 2.0) <= 0.1
+        pace.rest_seconds(number, 1 << 18, 1.0)
+    assert pace.rest_seconds("keys", 100, 1.0) == 0.0
+    assert pace.rest_seconds("flood", 1 << 18, 1.0) <= 0.1
