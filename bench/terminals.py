@@ -1,7 +1,7 @@
 """corral's terminals beside terminado and node-pty with ws, in one run: `python bench/terminals.py [--write]`.
 
-Every server runs as it comes, on loopback; one client speaks to all. They take turns in every round; the best round
-counts. `--write` puts the table into docs/benchmarks.md. Goals: ahead of both in throughput, latency and reattaching;
+Every server runs as it comes, on loopback; one client speaks to all. They take turns in every round; the best of each
+figure counts, and for throughput the median of the ratios of neighbouring runs. `--write` puts the table into docs/benchmarks.md. Goals: ahead of both in throughput, latency and reattaching;
 at least 70 % of a bare read loop on a PTY; keys beside ten floods within 100 ms (p99), Ctrl-C within 500 ms; at most
 12 MB for a tab, its holder included.
 """
@@ -23,32 +23,33 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from terminals_kit.measures import (
     LINES,
+    OpenTabs,
     make_output,
     measure_bare,
     measure_echo,
     measure_flood,
-    measure_reattach,
     measure_throughput,
 )
 from terminals_kit.sides import SIDES, Side
-from terminals_kit.table import Results, merge, render
+from terminals_kit.table import BARE, Pairs, Results, merge, note_pairs, render
 from usage import describe_machine
 from usage_kit.page import write_between
 
+THROUGHPUTS = 3
 BEGIN, END = "<!-- terminals table: made by bench/terminals.py -->", "<!-- end of terminals table -->"
 
 
-def run_round(sides: list[Side], files: dict[str, Path], args: argparse.Namespace) -> Results:
-    """Every measure once, each for all sides before the next."""
-    found: Results = {}
+def run_round(sides: list[Side], files: dict[str, Path], args: argparse.Namespace, pairs: Pairs) -> list[Results]:
+    """Every measure, each for all sides before the next."""
+    found: list[Results] = []
     for kind, file in files.items():
-        found["bare loop", kind] = asdict(measure_bare(file))
-        for side in sides:
-            found[side.name, kind] = asdict(measure_throughput(side, file))
-    for side in sides:
-        found[side.name, "echo"] = measure_echo(side, args.keys)
-    for side in sides:
-        found[side.name, "flood"] = asdict(measure_flood(side, args.keys // 5))
+        for _ in range(THROUGHPUTS):
+            one: Results = {(BARE, kind): asdict(measure_bare(file))}
+            one |= {(side.name, kind): asdict(measure_throughput(side, file)) for side in sides}
+            note_pairs(pairs, kind, one)
+            found.append(one)
+    found.append({(side.name, "echo"): measure_echo(side, args.keys) for side in sides})
+    found.append({(side.name, "flood"): asdict(measure_flood(side, args.keys // 5)) for side in sides})
     return found
 
 
@@ -67,6 +68,7 @@ def main() -> None:
     load = os.getloadavg()[0]
     root = Path(tempfile.mkdtemp(prefix="corral-bench-"))
     rounds: list[Results] = []
+    pairs: Pairs = {}
     sides: list[Side] = []
     try:
         files = {kind: make_output(root, kind, args.megabytes << 20) for kind in LINES}
@@ -74,16 +76,17 @@ def main() -> None:
             if not args.only or make.__name__.lower() in args.only:
                 sides.append(make(root))
         for number in range(args.rounds):
-            rounds.append(run_round(sides, files, args))
+            rounds += run_round(sides, files, args, pairs)
             print(f"round {number + 1} of {args.rounds} done", file=sys.stderr, flush=True)
-        for side in sides:
-            rounds.append({(side.name, "reattach"): asdict(measure_reattach(side, args.tabs, files["plain"]))})
+        tabs = {side.name: OpenTabs(side, args.tabs, files["plain"]) for side in sides}
+        for _ in range(args.rounds):
+            rounds.append({(name, "reattach"): asdict(some.come_back()) for name, some in tabs.items()})
     finally:
         for side in sides:
             side.stop()
         shutil.rmtree(root, ignore_errors=True)
     results = merge(rounds)
-    lines = render(results, [side.name for side in sides], args.tabs)
+    lines = render(results, pairs, [side.name for side in sides], args.tabs)
     said = [f"{' '.join(key)}: {value}" for key, value in results.items()]
     print(json.dumps(said, indent=2) if args.json else "\n".join(lines))
     if args.write:

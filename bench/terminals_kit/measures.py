@@ -203,27 +203,32 @@ class Reattached:
     mb_per_tab: float
 
 
-def measure_reattach(side: Side, tabs: int, file: Path) -> Reattached:
-    """All tabs at once, eight at a time, until each shows its last words again; and what a tab costs then."""
-    before = pss_mb(side)
-    words, end = show(f"head -c 16000 {file}")
-    names = [f"tab{number}" for number in range(tabs)]
-    for name in names:
-        view = side.connect(name)
-        view.type(words)
-        read_until(view, end)
-        view.socket.close()
+class OpenTabs:
+    """Terminals with something on their screens, which nobody looks at."""
 
-    def come_back(name: str) -> View:
-        view = side.connect(name)
-        read_until(view, end)
+    def __init__(self, side: Side, tabs: int, file: Path) -> None:
+        self._side = side
+        self._before = pss_mb(side)
+        self._names = [f"tab{number}" for number in range(tabs)]
+        words, self._end = show(f"head -c 16000 {file}")
+        for name in self._names:
+            view = side.connect(name)
+            view.type(words)
+            read_until(view, self._end)
+            view.socket.close()
+
+    def come_back(self) -> Reattached:
+        """All of them, eight at a time, until each shows its last words again; and what a tab costs then."""
+        begun = time.perf_counter()
+        with ThreadPoolExecutor(8) as pool:
+            views = list(pool.map(self._connect, self._names))
+        spent = time.perf_counter() - begun
+        grown = pss_mb(self._side) - self._before
+        for view in views:
+            view.socket.close()
+        return Reattached(spent, grown / len(self._names))
+
+    def _connect(self, name: str) -> View:
+        view = self._side.connect(name)
+        read_until(view, self._end)
         return view
-
-    begun = time.perf_counter()
-    with ThreadPoolExecutor(8) as pool:
-        views = list(pool.map(come_back, names))
-    spent = time.perf_counter() - begun
-    grown = pss_mb(side) - before
-    for view in views:
-        view.socket.close()
-    return Reattached(spent, grown / tabs)
