@@ -43,16 +43,22 @@ def test_one_flood_is_not_slowed_and_several_are():
     pace = Pace()
     assert [pace.rest_seconds("one", 1 << 18, now) for now in (1.0, 1.1, 1.2)] == [0.0, 0.0, 0.0]
     assert pace.share_bytes(1 << 18) == 1 << 18
-    two = pace.rest_seconds("other", 1 << 18, 1.3)
-    three = pace.rest_seconds("third", 1 << 18, 1.4)
-    assert 0.0 < two < three
+    two = [pace.rest_seconds("other", 1 << 17, 1.3) for _ in range(4)]
+    three = [pace.rest_seconds("third", 1 << 17, 1.4) for _ in range(4)]
+    assert two[:3] == three[:3] == [0.0] * 3  # not a flood yet
+    assert 0.0 < two[3] < three[3]
     assert pace.share_bytes(1 << 18) < 1 << 17
-    assert pace.rest_seconds("other", 1 << 18, 9.0) == 0.0  # the others have been quiet for long
+    assert pace.rest_seconds("other", 1 << 20, 9.0) == 0.0  # the others have been quiet for long
 
 
 def test_small_output_never_waits_and_no_rest_is_long():
     pace = Pace()
     for number in range(50):
-        pace.rest_seconds(number, 1 << 18, 1.0)
+        pace.rest_seconds(number, 1 << 20, 1.0)
     assert pace.rest_seconds("keys", 100, 1.0) == 0.0
-    assert pace.rest_seconds("flood", 1 << 18, 1.0) <= 0.1
+    assert 0.0 < pace.rest_seconds("flood", 1 << 20, 1.0) <= 0.1
+
+
+def test_a_hundred_screens_that_are_shown_again_are_no_flood():
+    pace = Pace()
+    assert [pace.rest_seconds(number, 1 << 18, 1.0) for number in range(100)] == [0.0] * 100
