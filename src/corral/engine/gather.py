@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct, structs
 
@@ -82,12 +82,14 @@ def gather(
     providers: Iterable[Provider] | None = None,
     *,
     thorough: bool = True,
+    remembered: Sequence[SessionRecord] | None = None,
 ) -> Facts:
     """Read all homes of the given providers (all, if none are given). A failing step is told, never fatal.
 
-    Unless `thorough`, evidence of processes that are plainly gone is left out: it changes no state.
+    Unless `thorough`, evidence of processes that are plainly gone is left out: it changes no state. `remembered`
+    are taken for all sessions there are, instead of looking at the disk; everything else is read.
     """
-    reader = _Reader(cache, _gone_test(table, host, thorough=thorough))
+    reader = _Reader(cache, _gone_test(table, host, thorough=thorough), remembered)
     concerned = _list_concerned(table)
     homes: list[HomeFacts] = []
     journals: list[Journal] = []
@@ -138,9 +140,15 @@ def _tell_unread(unread: Sequence[Skipped]) -> list[Degraded]:
 class _Reader:
     """Reads homes one after another, and keeps what could not be read."""
 
-    def __init__(self, cache: Cache, is_gone: Callable[[SidecarHint, bool], bool]) -> None:
+    def __init__(
+        self,
+        cache: Cache,
+        is_gone: Callable[[SidecarHint, bool], bool],
+        remembered: Sequence[SessionRecord] | None,
+    ) -> None:
         self._cache = cache
         self._is_gone = is_gone
+        self._remembered = remembered
         self.skipped: list[Skipped] = []
         self.degraded: list[Degraded] = []
 
@@ -153,12 +161,11 @@ class _Reader:
             return None
 
     def _read(self, provider: Provider, home: Home) -> HomeFacts:
-        known = self._cache.known(provider.name, home.path)
         on_network = is_on_network(home.path)
         records: list[SessionRecord] = []
         resting: list[Resting] = []
         sidecars: list[SessionRecord] = []
-        for entry in provider.list_sessions(home, known):
+        for entry in self._list(provider, home):
             if isinstance(entry, SessionRecord):
                 records.append(entry)
                 if entry.sidecar is not None and not self._is_gone(entry.sidecar, on_network):
@@ -171,7 +178,6 @@ class _Reader:
             if entry.hides_sessions:
                 step = f"read {entry.path}"
                 self.degraded.append(Degraded(provider=provider.name, step=step, reason=entry.reason))
-        self._cache.keep(known)
         found: list[Claim | BadClaim] = list(provider.list_claims(home))
         found += [read_runtime_claim(record.sidecar.path, record.key) for record in sidecars if record.sidecar]
         bad = [claim for claim in found if isinstance(claim, BadClaim)]
@@ -188,6 +194,14 @@ class _Reader:
             claims=[claim for claim in found if isinstance(claim, Claim)],
             bad_claims=bad,
         )
+
+    def _list(self, provider: Provider, home: Home) -> Iterator[SessionRecord | Resting | Skipped]:
+        if self._remembered is not None:
+            yield from (one for one in self._remembered if (one.provider, one.home) == (provider.name, home.path))
+            return
+        known = self._cache.known(provider.name, home.path)
+        yield from provider.list_sessions(home, known)
+        self._cache.keep(known)
 
 
 def _gone_test(table: ProcessTable, host: HostFacts, *, thorough: bool) -> Callable[[SidecarHint, bool], bool]:

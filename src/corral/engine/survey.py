@@ -14,6 +14,7 @@ from corral.engine.judging import accounted_processes, judge_claims, launch_clai
 from corral.engine.selection import Selection
 from corral.engine.settings import read_settings
 from corral.model.process import Recognised
+from corral.model.record import SessionRecord
 from corral.model.session import AgentProcess, Degraded, Survey
 from corral.model.verdict import State
 from corral.providers import Provider
@@ -35,28 +36,36 @@ def take_survey(
     *,
     anyway: bool = False,
     probing: bool = False,
+    remembered: Sequence[SessionRecord] | None = None,
 ) -> Survey:
     """Look at this machine now. Needs no daemon, changes nothing of a provider's.
 
     `anyway` plans restores as if nothing could be open unseen (`corral resume --anyway`). Only with `probing` is
     a provider's program run, and then only for its `--version`, where its files do not tell what it is.
+    `remembered` are sessions as the last survey read them, taken for all there are: only processes have changed.
     """
     cache = Cache(places.cache_dir())
     try:
-        return _take_survey(cache, selection, providers, anyway=anyway, probing=probing)
+        return _take_survey(cache, selection, providers, anyway, probing, remembered)
     except BrokenShelf:
         cache.discard()
-        return _take_survey(Cache(places.cache_dir()), selection, providers, anyway=anyway, probing=probing)
+        return _take_survey(Cache(places.cache_dir()), selection, providers, anyway, probing, remembered)
 
 
 def _take_survey(
-    cache: Cache, selection: Selection, providers: Iterable[Provider] | None, *, anyway: bool, probing: bool
+    cache: Cache,
+    selection: Selection,
+    providers: Iterable[Provider] | None,
+    anyway: bool,
+    probing: bool,
+    remembered: Sequence[SessionRecord] | None,
 ) -> Survey:
     config = read_settings()
     env = environment(config, cache, probing=probing)
     table = ProcessTable()
     host = read_host_facts()
-    facts = gather(env, places.state_dir(), cache, table, host, providers, thorough=selection.is_narrow)
+    thorough = selection.is_narrow
+    facts = gather(env, places.state_dir(), cache, table, host, providers, thorough=thorough, remembered=remembered)
     launches = Launches(places.state_dir()).read_all()
     judged = judge_claims(facts, host, cache, launch_claims(launches))
     accounted = accounted_processes(facts, judged)

@@ -6,6 +6,7 @@ import os
 import select
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import Struct, structs
@@ -163,18 +164,39 @@ class Watcher:
             with self._lock:
                 full |= self._asked
                 self._asked = set()
-        for pid, (fd, name) in list(self._death.items()):
-            if fd in woken:
-                os.close(fd)
-                del self._death[pid]
-                quick.setdefault(name, set())
-                self._quick_after.pop(name, None)  # a death does not wait
+        died = self._note_deaths(woken)
         touched = self._places.read()
         for directory in touched.directories:
             self._on_events([Touched(directory)])
         for name, ids in touched.quick.items():
             quick.setdefault(name, set()).update(ids)
         full |= touched.full
+        self._tell_deaths(died, quick)
+
+    def _note_deaths(self, woken: set[int]) -> dict[str, set[str]]:
+        """Providers of which processes ended, with the ids that these served."""
+        died: dict[str, set[str]] = {}
+        for pid, (fd, name) in list(self._death.items()):
+            if fd in woken:
+                os.close(fd)
+                del self._death[pid]
+                served = {one.session_id for one in self._sessions.values() if pid in one.pids}
+                died.setdefault(name, set()).update(served)
+        return died
+
+    def _tell_deaths(self, died: dict[str, set[str]], quick: dict[str, set[str]]) -> None:
+        """A death does not wait for a look at the disk.
+
+        What a process wrote before its end was told before its end: if nothing of its sessions was, they are on disk
+        as they were last seen, and only who serves them has changed. The look that follows makes sure.
+        """
+        for name, ids in died.items():
+            if self._places.fd is not None and ids and ids.isdisjoint(quick.get(name, ())):
+                self._survey_served(name)
+                self._publish()
+            else:
+                self._quick_after.pop(name, None)
+            quick.setdefault(name, set()).update(ids)
 
     def _due(self, quick: dict[str, set[str]], full: set[str], next_poll: float) -> float:
         waits = [self._quick_after.get(name, 0.0) for name in quick]
@@ -224,6 +246,26 @@ class Watcher:
             self._full_after[name] = ended + max(_FULL_REST_SECONDS, _REST * (ended - begun))
         else:
             self._quick_after[name] = ended + _REST * (ended - begun)
+
+    def _survey_served(self, name: str) -> None:
+        """One provider anew, its sessions as they were last seen on disk: who serves them now."""
+        old = self._parts[name]
+        noted = [one for one in old.sessions if one.state in NOTEWORTHY]
+        ids = frozenset(one.session_id for one in noted)
+        records = [one.record for one in noted if one.record is not None]
+        part = take_survey(Selection(states=NOTEWORTHY, besides=ids), [self._providers[name]], remembered=records)
+        counts = Counter(old.counts)
+        counts.subtract(one.state for one in noted)
+        counts.update(part.counts)
+        rest = (one for one in old.sessions if one.state not in NOTEWORTHY)
+        with self._lock:
+            self._parts[name] = structs.replace(
+                part,
+                sessions=(*(one for one in part.sessions if one.session_id in ids), *rest),
+                counts={state: count for state, count in counts.items() if count},
+                degraded=old.degraded,
+                skipped=old.skipped,
+            )
 
     def _merge(self) -> dict[SessionKey, Session]:
         return {session.key: session for part in self._parts.values() for session in part.sessions}

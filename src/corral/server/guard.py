@@ -21,8 +21,8 @@ OPEN_PATHS = frozenset({"/", "/favicon.svg"})
 """What is served to anyone with the right Host: the empty page. Everything else needs a cookie or the token."""
 OPEN_FOLDER = "/assets/"
 LOGIN = "/api/login"
-MOST_SOCKETS = 64
-"""Open WebSockets and event streams per login."""
+MOST_SOCKETS = 160
+"""Open WebSockets and event streams per login: a hundred tabs, and then some."""
 
 _SAFE = frozenset({"GET", "HEAD"})
 _SAME = (None, "same-origin", "none")

@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 import socket
+import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
@@ -29,6 +30,8 @@ _MOST_WAITING = 512
 _LONGEST_FRAME = 1 << 20
 _FEWEST_FILES = 48
 """A server at rest, one browser with a few tabs, and one start."""
+_SWITCH_SECONDS = 0.001
+"""How long a thread that counts or reads may keep others waiting: keys and events come first."""
 
 
 class Bind(Struct, frozen=True, kw_only=True):
@@ -83,6 +86,7 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    sys.setswitchinterval(_SWITCH_SECONDS)
     gc.enable()
     gc.set_threshold(20_000, 20, 100)  # thousands of sessions are replaced at a time, and none of them in a circle
     asyncio.run(_Server(config, lambda: _begin(files, running, tell)).serve(sockets=[listener]))
@@ -161,7 +165,9 @@ def _listen(bind: Bind, files: ServerFiles) -> socket.socket:
 
 def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # The protocol must be said: asyncio turns Nagle's delay off only for sockets that name theirs, and with it a
+    # second small message waits up to 40 ms for the answer to the first.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

@@ -3,44 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import struct
+from collections.abc import Iterable
 from contextlib import suppress
 
 import msgspec
 from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from corral.server.pace import Pace
 from corral.terminals.client import NotReachable, connect, name_holder
 from corral.terminals.protocol import (
     MAX_INPUT,
+    OUTPUT,
     Attach,
     Attached,
     Exit,
     Failed,
-    Frame,
     FrameReader,
     Gap,
     Hello,
     Input,
     Modes,
-    Output,
     ProtocolError,
     Resize,
     Size,
     ViewerFrame,
     Visible,
     Welcome,
+    decode,
     encode,
 )
 
 NO_SUCH_TAB, REPLACED, ENDED = 4404, 4409, 4410
-LIVE, REPLAY, MODES = 0, 1, 2
+MODES = 2
 MOST_UNACKNOWLEDGED = 512 << 10
 _HEAD = struct.Struct(">BQ")
+"""Before the bytes of every message: 0 for output, 1 for output that is a replay, 2 for modes; and the offset."""
 _READ = 256 << 10
-_MERGE = 256 << 10
 _FIRST_SECONDS = 10.0
+_TYPED_SECONDS = 2.0
+"""A terminal that somebody has just typed into does not rest: what Ctrl-C did is seen at once."""
+_PACE = Pace()
 
 
 class _First(Struct):
@@ -71,12 +75,12 @@ async def serve_terminal(websocket: WebSocket, directory: str, tab: str) -> None
     except NotReachable as error:
         await _fail(websocket, "not_reachable", str(error), NO_SUCH_TAB)
         return
-    holder.setblocking(False)
-    bridge = _Bridge(websocket, holder, name_holder(holder))
+    name = name_holder(holder)
+    reader, writer = await asyncio.open_unix_connection(sock=holder, limit=_READ // 2)
     try:
-        await bridge.run()
+        await _Bridge(websocket, reader, writer, name).run()
     finally:
-        holder.close()
+        writer.transport.abort()  # what it did not take is of no use to anybody any more
 
 
 async def _fail(websocket: WebSocket, code: str, message: str, close: int) -> None:
@@ -86,11 +90,14 @@ async def _fail(websocket: WebSocket, code: str, message: str, close: int) -> No
 
 
 class _Bridge:
-    def __init__(self, websocket: WebSocket, holder: socket.socket, name: str) -> None:
+    def __init__(
+        self, websocket: WebSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str
+    ) -> None:
         self._websocket = websocket
-        self._holder = holder
+        self._reader = reader
+        self._writer = writer
         self._name = name
-        self._reader = FrameReader()
+        self._frames = FrameReader()
         self._loop = asyncio.get_running_loop()
         self._sent = 0
         """The offset after the last byte that went to the page."""
@@ -98,6 +105,7 @@ class _Bridge:
         self._room = asyncio.Event()
         self._room.set()
         self._size: tuple[int, int] | None = None
+        self._typed_at = 0.0
 
     async def run(self) -> None:
         try:
@@ -105,8 +113,8 @@ class _Bridge:
             if first.terminal not in (None, self._name):
                 await self._websocket.close(REPLACED, "this tab has another terminal by now")
                 return
-            await self._say(Hello())
-            await self._say(Attach(first.attach, _side(first.columns), _side(first.rows), first.visible))
+            attach = Attach(first.attach, _side(first.columns), _side(first.rows), first.visible)
+            await self._say(Hello(), attach)
         except (TimeoutError, msgspec.DecodeError, KeyError, struct.error):
             await _fail(self._websocket, "frame", "the first message must say where to attach", 1008)
             return
@@ -135,6 +143,7 @@ class _Bridge:
                 if len(data) > MAX_INPUT + 1 or not data:
                     await self._tell({"failed": {"code": "frame", "message": "more input than fits into one frame"}})
                     continue
+                self._typed_at = self._loop.time()
                 await self._say(Input(data[1:], bool(data[0])))
                 continue
             try:
@@ -159,8 +168,9 @@ class _Bridge:
         if self._sent - self._acknowledged < MOST_UNACKNOWLEDGED:
             self._room.set()
 
-    async def _say(self, frame: ViewerFrame) -> None:
-        await self._loop.sock_sendall(self._holder, encode(frame))
+    async def _say(self, *frames: ViewerFrame) -> None:
+        self._writer.write(b"".join(map(encode, frames)))
+        await self._writer.drain()
 
     # --- holder to page
 
@@ -168,28 +178,32 @@ class _Bridge:
         """Reads only what the page has room for: what it does not take waits at the holder, and then the program."""
         while True:
             await self._room.wait()
-            data = await self._loop.sock_recv(self._holder, _READ)
+            data = await self._reader.read(_PACE.share_bytes(_READ))
             if not data:
                 await self._websocket.close(ENDED if self._size is None else 1011)
                 return
             try:
-                frames = self._reader.feed(data)
+                for kind, payload in merge_output(self._frames.split(data)):
+                    if not await self._pass_on(kind, payload):
+                        return
             except ProtocolError as error:
                 await _fail(self._websocket, "frame", str(error), 1011)
                 return
-            for frame in _merge(frames):
-                if not await self._pass_on(frame):
-                    return
+            now = self._loop.time()
+            rest_seconds = _PACE.rest_seconds(self, len(data), now)
+            if rest_seconds and now - self._typed_at > _TYPED_SECONDS:
+                await asyncio.sleep(rest_seconds)
 
-    async def _pass_on(self, frame: Frame) -> bool:
+    async def _pass_on(self, kind: int, payload: bytes) -> bool:
         """False when it was the last."""
-        match frame:
-            case Output():
-                kind = REPLAY if frame.replay else LIVE
-                await self._websocket.send_bytes(_HEAD.pack(kind, frame.offset) + frame.data)
-                self._sent = frame.offset + len(frame.data)
-                if self._sent - self._acknowledged >= MOST_UNACKNOWLEDGED:
-                    self._room.clear()
+        if kind == OUTPUT:
+            # Its fields are those of the message, in the same order: nothing to take apart, nothing to copy.
+            await self._websocket.send_bytes(payload)
+            self._sent = _end_of(payload)
+            if self._sent - self._acknowledged >= MOST_UNACKNOWLEDGED:
+                self._room.clear()
+            return True
+        match frame := decode(kind, payload):
             case Modes():
                 await self._websocket.send_bytes(_HEAD.pack(MODES, 0) + frame.data)
             case Attached():
@@ -217,34 +231,34 @@ class _Bridge:
         await self._websocket.send_text(_text(body))
 
 
-def _merge(frames: list[Frame]) -> list[Frame]:
+def merge_output(frames: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
     """Output that continues other output, as one: each message costs the page more than its bytes."""
-    merged: list[Frame] = []
-    parts: list[bytes] = []
-    size = 0
-    for frame in frames:
-        last = merged[-1] if merged else None
-        if (
-            isinstance(frame, Output)
-            and isinstance(last, Output)
-            and frame.replay == last.replay
-            and frame.offset == last.offset + size
-            and size + len(frame.data) <= _MERGE
-        ):
-            parts.append(frame.data)
-            size += len(frame.data)
+    merged: list[tuple[int, bytes]] = []
+    run: list[bytes] = []
+    end = 0
+    for kind, payload in frames:
+        if kind == OUTPUT and len(payload) < _HEAD.size:
+            raise ProtocolError("output without its offset")
+        if kind == OUTPUT and run and payload[0] == run[0][0] and int.from_bytes(payload[1:9]) == end:
+            run.append(payload[_HEAD.size :])
+            end += len(payload) - _HEAD.size
             continue
-        _close_merge(merged, parts)
-        merged.append(frame)
-        parts = [frame.data] if isinstance(frame, Output) else []
-        size = len(frame.data) if isinstance(frame, Output) else 0
-    _close_merge(merged, parts)
+        _close_run(merged, run)
+        merged.append((kind, payload))
+        run = [payload] if kind == OUTPUT else []
+        end = _end_of(payload) if run else 0
+    _close_run(merged, run)
     return merged
 
 
-def _close_merge(merged: list[Frame], parts: list[bytes]) -> None:
-    if len(parts) > 1 and isinstance(last := merged[-1], Output):
-        merged[-1] = Output(last.offset, b"".join(parts), last.replay)
+def _close_run(merged: list[tuple[int, bytes]], run: list[bytes]) -> None:
+    if len(run) > 1:
+        merged[-1] = OUTPUT, b"".join(run)
+
+
+def _end_of(output: bytes) -> int:
+    """The offset after the last byte of an Output's payload."""
+    return int.from_bytes(output[1:9]) + len(output) - _HEAD.size
 
 
 def _side(length: int) -> int:

@@ -30,6 +30,9 @@ LINGER_SECONDS = 600.0
 _MOST_INPUT = 1 << 20
 _NUDGE_SECONDS = 0.1
 _READ = 1 << 16
+_TERMINAL_READ = 1 << 13
+"""The kernel gives 4 KiB at most; memory for more would be asked for and given back each time."""
+_FULL_READ = 4095
 _READS = 16
 _RETRY_EXIT_SECONDS = 30.0
 _HOUR = 3600.0
@@ -180,7 +183,7 @@ class Holder:
         parts: list[bytes] = []
         for _ in range(_READS):
             try:
-                part = os.read(self.child.master, _READ)
+                part = os.read(self.child.master, _TERMINAL_READ)
             except BlockingIOError:
                 break
             except OSError as error:
@@ -192,6 +195,8 @@ class Holder:
                 self._unwatch(self.child.master)
                 break
             parts.append(part)
+            if len(part) < _FULL_READ:
+                break  # that was all there is: asking once more would only delay it
         if parts:
             data = b"".join(parts)
             self.stream.feed(data)

@@ -165,6 +165,7 @@ _GAP = Struct(">QQ")
 _WELCOME = Struct(">H")
 _STATUS = Struct(">i")
 
+OUTPUT = 67
 _KINDS: dict[type, int] = {
     Hello: 1,
     Attach: 2,
@@ -176,7 +177,7 @@ _KINDS: dict[type, int] = {
     Leave: 8,
     Welcome: 65,
     Attached: 66,
-    Output: 67,
+    Output: OUTPUT,
     Gap: 68,
     Modes: 69,
     Size: 70,
@@ -234,9 +235,13 @@ class FrameReader:
 
     def feed(self, data: bytes) -> list[Frame]:
         """The frames that are complete now. Raises ProtocolError; then the connection is of no more use."""
+        return [decode(kind, payload) for kind, payload in self.split(data)]
+
+    def split(self, data: bytes) -> list[tuple[int, bytes]]:
+        """The same, not taken apart: kind and payload, for one that passes most of them on as they are."""
         buffer = self._buffer
         buffer += data
-        frames: list[Frame] = []
+        frames: list[tuple[int, bytes]] = []
         position = 0
         while len(buffer) - position >= 5:
             (length,) = _LENGTH.unpack_from(buffer, position)
@@ -245,14 +250,15 @@ class FrameReader:
             end = position + 4 + length
             if len(buffer) < end:
                 break
-            frames.append(_decode(buffer[position + 4], bytes(memoryview(buffer)[position + 5 : end])))
+            frames.append((buffer[position + 4], bytes(memoryview(buffer)[position + 5 : end])))
             position = end
         if position:
             del buffer[:position]
         return frames
 
 
-def _decode(kind: int, payload: bytes) -> Frame:
+def decode(kind: int, payload: bytes) -> Frame:
+    """One frame of its kind and payload. Raises ProtocolError."""
     try:
         return _decode_payload(kind, payload)
     except (ValueError, IndexError, OverflowError) as error:
@@ -263,7 +269,7 @@ def _decode(kind: int, payload: bytes) -> Frame:
 
 def _decode_payload(kind: int, payload: bytes) -> Frame:
     match kind:
-        case 67:
+        case 67:  # OUTPUT, the most frequent first
             return Output(int.from_bytes(payload[1:9]), payload[9:], bool(payload[0]))
         case 1:
             if payload[: len(MAGIC)] != MAGIC:

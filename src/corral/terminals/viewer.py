@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from corral.terminals.ring import Ring
     from corral.terminals.stream import Beginning, Stream
 
-CHUNK = 1 << 15
+CHUNK = 1 << 16
 """Bytes of output in one frame."""
 HIGH = 1 << 18
 """A viewer that somebody sees may be this far behind before the program is held back."""

@@ -59,6 +59,18 @@ def is_of(session_id: str, **wanted: str):
     )
 
 
+@pytest.mark.parametrize("last_words", ["a turn", "/new"])
+def test_what_an_agent_wrote_last_is_known_when_its_end_is_told(serving, agent, last_words):
+    events = serving.events()
+    for _ in range(3):
+        process, first = agent()
+        events.wait_for("session", is_of(first, state="live"))
+        process.communicate(f"before\n{last_words}\n", timeout=30)  # it obeys, and ends
+        is_left = is_of(first)
+        _, body = events.wait_for("session", lambda one, is_left=is_left: is_left(one) and not one["session"]["pid"])
+        assert body["session"]["state"] == "idle", body
+
+
 def test_a_session_appears_is_busy_switches_and_ends_before_the_eyes_of_a_subscriber(serving, agent):
     events = serving.events()
     assert events.wait_for("hello")[1]["event"]

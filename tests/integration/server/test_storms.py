@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from corral.server.guard import MOST_SOCKETS
+from corral.terminals.holder import MOST_VIEWERS
 from tests.integration.server.restarts import endure, start_tabs
 from tests.integration.server.serving import Serving, free_port
 from tests.integration.server.test_tabs import say
@@ -53,15 +54,15 @@ def test_five_hundred_clients_come_back_after_a_restart(serving):
 
 
 def test_one_browser_has_no_more_sockets_than_its_share(serving):
-    tab = serving.start_tab()
+    tabs = [serving.start_tab() for _ in range(MOST_SOCKETS // MOST_VIEWERS + 1)]
     cookie = serving.log_in()
     open_ones = []
     try:
         from websockets.exceptions import InvalidStatus
 
         with pytest.raises(InvalidStatus) as refused:
-            for _ in range(MOST_SOCKETS + 1):
-                open_ones.append(serving.terminal(tab, cookie=cookie))
+            for number in range(MOST_SOCKETS + 1):
+                open_ones.append(serving.terminal(tabs[number % len(tabs)], cookie=cookie))
         assert refused.value.response.status_code == 429
         assert serving.ask("GET", "/api/health").status == 200
     finally:

@@ -5,7 +5,7 @@ import { MODES, readOutput, REPLAY, writeInput, type Control } from "./protocol.
 const ATTACH_MS = 10_000;
 const PING_MS = 15_000;
 const PONG_MS = 10_000;
-const ACK_BYTES = 64 * 1024;
+const ACK_BYTES = 128 * 1024;
 const KEPT_BYTES = 64 * 1024;
 /** What was typed during a longer break than this is sent only when the person says so. */
 const SEND_UNASKED_MS = 20_000;
