@@ -51,6 +51,10 @@ _BUG = 70
 _NO_OUTPUT = 1
 
 
+# Ours are the only words, and in one language: looking for others' translations takes longer than all the parsing.
+setattr(argparse, "_", str)  # noqa: B010 - no name of argparse's for type checkers
+
+
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """The parser of one command; of none of them, but with their names, when it is another word."""
     parser = argparse.ArgumentParser(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from corral.cli.screen import terminal_width
-from corral.sidecar.light_typing import cast
+from corral.light_typing import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

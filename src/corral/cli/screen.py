@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-import unicodedata
 from collections.abc import Sequence
 
 from corral.system.text import printable
@@ -43,6 +42,8 @@ def cells(text: str) -> int:
     """How many columns a text takes."""
     if text.isascii():
         return len(text)
+    import unicodedata
+
     wide = sum(2 if unicodedata.east_asian_width(character) in "WF" else 1 for character in text)
     return wide - sum(1 for character in text if unicodedata.combining(character))
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from corral.engine.footing import make_footing, price_stamp
 from corral.engine.usage_watch import Changes, find_changes, load_watch
-from corral.sidecar.light_typing import NamedTuple
+from corral.light_typing import NamedTuple
 from corral.store.ledger import Ledger
 from corral.system.light_import import import_msgspec
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.sidecar.light_typing import cast
+from corral.light_typing import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

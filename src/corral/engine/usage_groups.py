@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from itertools import pairwise
-from math import ceil
 
+from corral.engine.kept_sums import find_rows
 from corral.engine.usage_labels import TIME_KEYS, Labels
 from corral.engine.usage_types import UsageQuery
 from corral.store.ledger import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from corral.store.ledger_rows import Row
 
 SUMMED = (
     *("turns", "events", "input", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning"),
@@ -52,14 +56,21 @@ def add_up(ledger: Ledger, query: UsageQuery) -> Sums:
     rest = f"{joined}{where}" + (f" GROUP BY {', '.join(columns)}" if columns else "")
     labels = Labels(query.zone)
     found: Sums = {}
-    for source, given, quarter in _list_pieces(ledger, query):
-        for row in ledger.db.execute(f"{select}{source}{rest}", (*given, *values)):
-            if row[-1] is None:
-                continue  # nothing was there to add up
-            named = dict(zip(columns, row, strict=False))
-            key = tuple(_name(part, named, labels, quarter) for part in query.by)
-            sums, known = row[len(columns) :], found.get(key)
-            found[key] = [*sums] if known is None else [one + other for one, other in zip(known, sums, strict=True)]
+    pieces = list(_list_pieces(ledger, query))
+
+    def add_pieces() -> list[Row]:
+        rows: list[Row] = []
+        for source, given, quarter in pieces:
+            some = ledger.db.execute(f"{select}{source}{rest}", (*given, *values))
+            rows += [(quarter, *row) for row in some if row[-1] is not None]  # else nothing was there to add up
+        return rows
+
+    of_all = query.since is None and query.until is None
+    for quarter, *row in find_rows(ledger, (select, rest, values, pieces), add_pieces) if of_all else add_pieces():
+        named = dict(zip(columns, row, strict=False))
+        key = tuple(_name(part, named, labels, quarter) for part in query.by)
+        sums, known = row[len(columns) :], found.get(key)
+        found[key] = [*sums] if known is None else [one + other for one, other in zip(known, sums, strict=True)]
     return found
 
 
@@ -81,7 +92,7 @@ def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[tuple[str, list[
         return
     since = 0.0 if query.since is None else query.since
     until = float((most + 1) * _QUARTER_S) if query.until is None else query.until
-    first, last = ceil(since / _QUARTER_S), int(until // _QUARTER_S)
+    first, last = -int(-since // _QUARTER_S), int(until // _QUARTER_S)
     times = [name for name in query.by if name in TIME_KEYS]
     begin, end = max(first, least), min(last, most + 1)
     cuts = _list_cuts(ledger, query.zone, begin, end, 4 if "hour" in times else _DAY) if times else [begin, end]

@@ -14,19 +14,23 @@ class Labels:
 
     def __init__(self, zone: tzinfo) -> None:
         self._zone = zone
-        self._known: dict[int, dict[str, str]] = {}
+        self._known: dict[tuple[str, int], str] = {}
 
     def find(self, kind: str, at: float) -> str:
         slot = int(at // _SLOT_S)
-        if slot not in self._known:
-            local = datetime.fromtimestamp(slot * _SLOT_S, self._zone)
-            monday = local.date() - timedelta(days=local.weekday())
+        if (kind, slot) not in self._known:
+            self._known[kind, slot] = _name(kind, datetime.fromtimestamp(slot * _SLOT_S, self._zone))
+        return self._known[kind, slot]
+
+
+def _name(kind: str, local: datetime) -> str:
+    match kind:
+        case "day":
+            return local.date().isoformat()
+        case "week":
+            return (local.date() - timedelta(days=local.weekday())).isoformat()
+        case "month":
+            return local.date().isoformat()[:7]
+        case _:
             # When clocks go back an hour comes twice: the second one says so.
-            again = " (again)" if local.fold else ""
-            self._known[slot] = {
-                "day": local.strftime("%Y-%m-%d"),
-                "week": monday.isoformat(),
-                "month": local.strftime("%Y-%m"),
-                "hour": local.strftime("%Y-%m-%d %H:00") + again,
-            }
-        return self._known[slot][kind]
+            return f"{local.date().isoformat()} {local.hour:02}:00" + (" (again)" if local.fold else "")

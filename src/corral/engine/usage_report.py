@@ -61,7 +61,7 @@ def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
         skipped=tuple(
             SkipRow(path=path, offset=offset, reason=reason)
             for path, offset, reason in ledger.db.execute(
-                "SELECT path, skips.offset, reason FROM skips JOIN sources ON sources.id = source ORDER BY 1, 2"
+                "SELECT path, skips.offset, reason FROM skips CROSS JOIN sources ON sources.id = source ORDER BY 1, 2"
             )
         ),
         notice=ledger.notice,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import tzinfo
 from decimal import Decimal
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.light_typing import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

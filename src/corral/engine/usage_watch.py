@@ -11,7 +11,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.light_typing import NamedTuple
 from corral.store.ledger import Ledger
 from corral.system.stamps import FIELDS, Group, read_stamps, to_stamp
 from corral.system.visits import Visits, sum_names

@@ -24,6 +24,7 @@ _WRITE_CACHE_KIB = 24 << 10
 _LATE_INDEX = "events_by_session"
 """Made when everything is there, where a ledger is built aside: that is quicker than to keep it up."""
 _PRICED_BY = "priced_by"
+_CHANGE = "change"
 _STATE = ", ".join(SourceState._fields)
 
 
@@ -97,6 +98,7 @@ class Ledger:
         self.db.execute("BEGIN")
         self.db.execute(next(one for one in read_schema().split(";\n") if f"INDEX {_LATE_INDEX} " in one))
         rebuild_sums(self.db)
+        self._put_memo(_CHANGE, os.urandom(8))
         self.db.execute("COMMIT")
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.close()
@@ -190,6 +192,7 @@ class Ledger:
                 refresh_sums(self.db, writer.touched)
             if pricer is not None and repriced:
                 price_all(self.db, pricer)
+            self._put_memo(_CHANGE, os.urandom(8))
             self.db.execute("COMMIT")
         except BaseException:
             if self.db.in_transaction:
@@ -207,6 +210,10 @@ class Ledger:
     def is_priced_by(self, stamp: str) -> bool:
         """Whether every event has the price that a pricer of this stamp gives it."""
         return self.find_memo(_PRICED_BY) == stamp.encode()
+
+    def find_state(self) -> bytes | None:
+        """Equal as long as nothing was stored; None where nothing ever was."""
+        return self.find_memo(_CHANGE)
 
     def find_memo(self, name: str) -> bytes | None:
         found = self.db.execute("SELECT value FROM memo WHERE name = ?", (name,)).fetchone()

@@ -111,4 +111,4 @@ CREATE TABLE quarters (
 CREATE INDEX quarters_by_session ON quarters (session);
 
 -- What spares work the next time: which prices were used, and how every directory and file looked.
-CREATE TABLE memo (name TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE memo (name TEXT PRIMARY KEY, value BLOB NOT NULL);

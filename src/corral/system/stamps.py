@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.light_typing import NamedTuple
 
 _WORTH_FORKING = 8_000
 _OWN_SHARE = 0.45

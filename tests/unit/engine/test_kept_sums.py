@@ -1,0 +1,54 @@
+"""Rows that were kept answer only for the ledger they were added up from."""
+
+from __future__ import annotations
+
+from datetime import UTC
+from pathlib import Path
+
+from corral.engine.kept_sums import find_rows
+from corral.engine.usage_groups import add_up
+from corral.engine.usage_types import UsageQuery
+from corral.store.ledger import Ledger
+from tests.unit.store.readings import MadeUpPricer, reading
+
+QUERY = UsageQuery(zone=UTC)
+
+
+def test_they_are_used_until_another_process_stores_something(tmp_path: Path) -> None:
+    here, other = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    here.store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
+    first = add_up(here, QUERY)
+    assert add_up(other, QUERY) == first
+    assert find_rows(other, "?", list) == find_rows(here, "?", lambda: [("never asked",)]) == []
+    other.store([reading("t", [("b", 90_000.0, 10, "m")])], MadeUpPricer())
+    assert set(add_up(here, QUERY)) == {("1970-01-01",), ("1970-01-02",)}
+    assert find_rows(here, "?", lambda: [("asked",)]) == [("asked",)]
+
+
+def test_another_question_has_another_answer(tmp_path: Path) -> None:
+    ledger = Ledger(str(tmp_path))
+    ledger.store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
+    assert set(add_up(ledger, QUERY)) == {("1970-01-01",)}
+    assert set(add_up(ledger, QUERY._replace(by=("model",)))) == {("m",)}
+    assert set(add_up(ledger, QUERY)) == {("1970-01-01",)}
+
+
+def test_rows_of_a_ledger_that_changed_meanwhile_are_never_taken_for_its_own(tmp_path: Path) -> None:
+    ledger, other = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    ledger.store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
+
+    def add_while_another_stores() -> list[tuple[str]]:
+        other.store([reading("t", [("b", 2_000.0, 10, "m")])], MadeUpPricer())
+        return [("of before",)]
+
+    assert find_rows(ledger, "?", add_while_another_stores) == [("of before",)]
+    assert find_rows(ledger, "?", lambda: [("of now",)]) == [("of now",)]
+
+
+def test_a_ledger_that_another_is_writing_answers_all_the_same(tmp_path: Path) -> None:
+    ledger, other = Ledger(str(tmp_path)), Ledger(str(tmp_path))
+    ledger.store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
+    other.db.execute("BEGIN IMMEDIATE")
+    assert set(add_up(ledger, QUERY)) == {("1970-01-01",)}
+    other.db.execute("ROLLBACK")
+    assert ledger.db.execute("PRAGMA busy_timeout").fetchone()[0] > 0
