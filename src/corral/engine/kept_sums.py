@@ -29,7 +29,7 @@ def find_rows(ledger: Ledger, question: object, add_up: Callable[[], list[Row]])
         rows = add_up()
     finally:
         ledger.db.execute("COMMIT")
-    if state is not None:
+    if state is not None and not ledger.changed:  # who just stored something is likely to store more
         _keep(ledger, marshal.dumps((state, asked, rows)))
     return rows
 

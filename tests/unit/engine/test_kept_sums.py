@@ -15,10 +15,9 @@ QUERY = UsageQuery(zone=UTC)
 
 
 def test_they_are_used_until_another_process_stores_something(tmp_path: Path) -> None:
+    Ledger(str(tmp_path)).store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
     here, other = Ledger(str(tmp_path)), Ledger(str(tmp_path))
-    here.store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
-    first = add_up(here, QUERY)
-    assert add_up(other, QUERY) == first
+    assert add_up(here, QUERY) == add_up(other, QUERY)
     assert find_rows(other, "?", list) == find_rows(here, "?", lambda: [("never asked",)]) == []
     other.store([reading("t", [("b", 90_000.0, 10, "m")])], MadeUpPricer())
     assert set(add_up(here, QUERY)) == {("1970-01-01",), ("1970-01-02",)}
@@ -26,16 +25,16 @@ def test_they_are_used_until_another_process_stores_something(tmp_path: Path) ->
 
 
 def test_another_question_has_another_answer(tmp_path: Path) -> None:
+    Ledger(str(tmp_path)).store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
     ledger = Ledger(str(tmp_path))
-    ledger.store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
     assert set(add_up(ledger, QUERY)) == {("1970-01-01",)}
     assert set(add_up(ledger, QUERY._replace(by=("model",)))) == {("m",)}
     assert set(add_up(ledger, QUERY)) == {("1970-01-01",)}
 
 
 def test_rows_of_a_ledger_that_changed_meanwhile_are_never_taken_for_its_own(tmp_path: Path) -> None:
+    Ledger(str(tmp_path)).store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
     ledger, other = Ledger(str(tmp_path)), Ledger(str(tmp_path))
-    ledger.store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
 
     def add_while_another_stores() -> list[tuple[str]]:
         other.store([reading("t", [("b", 2_000.0, 10, "m")])], MadeUpPricer())
@@ -46,8 +45,8 @@ def test_rows_of_a_ledger_that_changed_meanwhile_are_never_taken_for_its_own(tmp
 
 
 def test_a_ledger_that_another_is_writing_answers_all_the_same(tmp_path: Path) -> None:
+    Ledger(str(tmp_path)).store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
     ledger, other = Ledger(str(tmp_path)), Ledger(str(tmp_path))
-    ledger.store([reading("s", [("a", 1_000.0, 10, "m")])], MadeUpPricer())
     other.db.execute("BEGIN IMMEDIATE")
     assert set(add_up(ledger, QUERY)) == {("1970-01-01",)}
     other.db.execute("ROLLBACK")
