@@ -171,7 +171,15 @@ export interface UsageRow {
   events: number;
   tokens: Tokens;
   cost: { amount: string | null; currency: string; unpriced_events: number; assumed_events: number };
-  price?: { source: string; assumed: boolean; rule: string } | null;
+}
+
+/** Where the price of a model comes from; no date: the person's own. */
+export interface PriceOrigin {
+  model: string;
+  listed_as: string;
+  source: string;
+  dated: string | null;
+  assumed: boolean;
 }
 
 export interface UsageReport {
@@ -180,4 +188,5 @@ export interface UsageReport {
   unrecorded: { provider: string; kind: string; events: number | null }[];
   skipped: { path: string; offset: number; reason: string }[];
   notice: string | null;
+  prices: PriceOrigin[];
 }

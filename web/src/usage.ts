@@ -1,5 +1,5 @@
 /** Rows of a usage report as stacked bars. Pure: it adds up and places, it prices nothing. */
-import type { Tokens, UsageRow } from "./types.ts";
+import type { PriceOrigin, Tokens, UsageRow } from "./types.ts";
 
 export interface Series {
   name: string;
@@ -51,4 +51,14 @@ export function stack(rows: UsageRow[], days: string[], measure: (row: UsageRow)
     series.push({ name: "others", values: days.map((_, day) => total(rest.map((one) => one.values[day] ?? 0))) });
   const most = Math.max(0, ...days.map((_, day) => total(series.map((one) => one.values[day] ?? 0))));
   return { days, series, most };
+}
+
+/** Whose prices these are, of which day; of one model, also as what it is listed. */
+export function sayOrigins(prices: PriceOrigin[], model?: string | null): string {
+  const found = prices.filter((one) => model === undefined || one.model === model);
+  const origins = found.map((one) => {
+    const listed = model === undefined || one.listed_as === one.model ? "" : `${one.listed_as}, `;
+    return `${listed}${one.dated === null ? "your own" : `${one.source} of ${one.dated}`}${one.assumed ? " (assumed)" : ""}`;
+  });
+  return origins.length ? `Prices: ${[...new Set(origins)].join("; ")}` : "No price is known";
 }

@@ -6,7 +6,7 @@ import { Backoff } from "../src/backoff.ts";
 import { age, money, shortPath, tokens } from "../src/format.ts";
 import { isAnswer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
 import type { Session, UsageRow } from "../src/types.ts";
-import { daysBetween, stack } from "../src/usage.ts";
+import { daysBetween, sayOrigins, stack } from "../src/usage.ts";
 import { sayState, STATE_WORDS } from "../src/words.ts";
 
 const ALL: Filter = { text: "", states: new Set(), providers: new Set() };
@@ -206,4 +206,15 @@ test("days are stacked by model, with gaps and the rest added up", () => {
   const names = stack(many, days, (one) => Number(one.cost.amount)).series.map((one) => one.name);
   assert.equal(names.length, 8);
   assert.equal(names[7], "others");
+});
+
+test("money says whose prices it was made with, of which day, and what is assumed", () => {
+  const listed = { model: "k2", listed_as: "k2", source: "a list", dated: "2026-11-01", assumed: false };
+  const hidden = { ...listed, model: "auto", assumed: true };
+  const own = { ...listed, model: "mine", listed_as: "mine", source: "own price", dated: null };
+  assert.equal(sayOrigins([]), "No price is known");
+  assert.equal(sayOrigins([listed, { ...listed, model: "k3" }]), "Prices: a list of 2026-11-01");
+  assert.equal(sayOrigins([listed, hidden, own], "auto"), "Prices: k2, a list of 2026-11-01 (assumed)");
+  assert.equal(sayOrigins([listed, own], "mine"), "Prices: your own");
+  assert.equal(sayOrigins([listed], null), "No price is known");
 });

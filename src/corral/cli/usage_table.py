@@ -147,6 +147,9 @@ def _remarks(report: UsageReport) -> list[str]:
     if assumed := report.total.cost.assumed_events:
         are = "request is" if assumed == 1 else "requests are"
         remarks.append(f"~ {assumed:,} {are} priced by a model or rate that is assumed")
+    if report.total.cost.amount is not None and report.prices:
+        origins = {f"{one.source} of {one.dated}" if one.dated else "your own" for one in report.prices}
+        remarks.append(f"prices: {', '.join(sorted(origins))}")
     if unpriced := report.total.cost.unpriced_events:
         have = "request has no known price and is" if unpriced == 1 else "requests have no known price and are"
         remarks.append(f"+ {unpriced:,} {have} not in the sum")

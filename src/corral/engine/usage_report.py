@@ -9,6 +9,7 @@ from corral.engine.footing import find_currency
 from corral.engine.usage_groups import NOT_OF_TURNS, SUMMED, add_up
 from corral.engine.usage_types import (
     CostReport,
+    PriceOrigin,
     SkipRow,
     TokenSums,
     UnrecordedRow,
@@ -65,7 +66,14 @@ def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
             )
         ),
         notice=ledger.notice,
+        prices=tuple(_list_origins(ledger, query)),
     )
+
+
+def _list_origins(ledger: Ledger, query: UsageQuery) -> Iterator[PriceOrigin]:
+    for *origin, dated, assumed in ledger.db.execute("SELECT * FROM prices ORDER BY model, listed_as, source, dated"):
+        if query.model in (None, origin[0]):
+            yield PriceOrigin(*origin, dated=dated or None, assumed=bool(assumed))
 
 
 def _row(key: dict[str, str | None], sums: Sequence[int], rate: Decimal, currency: str, turns_known: bool) -> UsageRow:

@@ -75,6 +75,19 @@ class SkipRow(NamedTuple):
     reason: str
 
 
+class PriceOrigin(NamedTuple):
+    """Where the price of a model comes from."""
+
+    model: str
+    listed_as: str
+    """As the source calls it."""
+    source: str
+    dated: str | None
+    """The day of which the source is; null for one's own prices."""
+    assumed: bool
+    """Which model it stands for is assumed."""
+
+
 class UsageReport(NamedTuple):
     """`corral usage --json`."""
 
@@ -85,3 +98,5 @@ class UsageReport(NamedTuple):
     skipped: tuple[SkipRow, ...]
     notice: str | None = None
     budget: BudgetReport | None = None
+    prices: tuple[PriceOrigin, ...] = ()
+    """Of all models that were priced, or of the one that was asked about."""

@@ -179,6 +179,7 @@ class Ledger:
             return
         from corral.store.ledger_sums import price_all, price_stale, refresh_sums, take_notes
         from corral.store.ledger_writer import Writer
+        from corral.store.price_origins import note_all_origins, note_origins
 
         self.db.execute(f"PRAGMA cache_size = -{_WRITE_CACHE_KIB}")
         take_notes(self.db)
@@ -186,12 +187,16 @@ class Ledger:
         try:
             repriced = self._begin_prices(pricer)
             writer = Writer(self.db)
-            writer.write(list(found))
+            stored = list(found)
+            writer.write(stored)
             price_stale(self.db, pricer)
             if self._aside is None:
                 refresh_sums(self.db, writer.touched)
             if pricer is not None and repriced:
                 price_all(self.db, pricer)
+                note_all_origins(self.db, pricer)
+            elif pricer is not None:
+                note_origins(self.db, pricer, stored)
             self._put_memo(_CHANGE, os.urandom(8))
             self.db.execute("COMMIT")
         except BaseException:

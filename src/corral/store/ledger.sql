@@ -110,5 +110,15 @@ CREATE TABLE quarters (
 ) WITHOUT ROWID;
 CREATE INDEX quarters_by_session ON quarters (session);
 
+-- Where the price of a model comes from, for every model that was priced, by the prices that `memo` names.
+CREATE TABLE prices (
+    model TEXT NOT NULL,
+    listed_as TEXT NOT NULL,        -- as the source calls it
+    source TEXT NOT NULL,
+    dated TEXT NOT NULL,            -- the day of which the source is; empty for one's own prices
+    assumed INTEGER NOT NULL,       -- 1 if the model that it stands for is assumed
+    PRIMARY KEY (model, listed_as, source, dated)
+) WITHOUT ROWID;
+
 -- What spares work the next time: which prices were used, and how every directory and file looked.
 CREATE TABLE memo (name TEXT PRIMARY KEY, value BLOB NOT NULL);

@@ -20,6 +20,8 @@ of any session and of one whose own log was never read. Of equal ranks the sessi
 """
 
 Row: TypeAlias = "tuple[Any, ...]"
+Origin: TypeAlias = "tuple[str, str, str, int]"
+"""As what a model is listed, by whom, of which day (empty: one's own price), and 1 if that is assumed."""
 Price: TypeAlias = tuple[int | None, int | None, int]
 """Whole dollars, picodollars, and 1 if a model or rate was assumed. None, None: no known price."""
 
@@ -30,6 +32,7 @@ class Pricer(Protocol):
     stamp: str
 
     def price(self, model: str | None, model_source: str, at: float, tokens: TokenUsage) -> Price: ...
+    def list_origins(self, model: str, first: float, last: float) -> Sequence[Origin]: ...
 
 
 class SourceState(NamedTuple):

@@ -24,6 +24,9 @@ class MadeUpPricer:
         whole = self._factor * rate * tokens.total * (1 + int(at // 86_400) % 3) * len(model)
         return *divmod(whole, 10**12), int(model_source != "recorded")
 
+    def list_origins(self, model: str, first: float, last: float) -> list[tuple[str, str, str, int]]:
+        return [] if model == "free" else [(model.upper(), f"made up {self.stamp}", "2026-01-01", 0)]
+
 
 def reading(
     session_id: str,

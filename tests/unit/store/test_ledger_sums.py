@@ -99,6 +99,17 @@ def test_other_prices_price_everything_anew_in_one_piece(tmp_path):
     ledger.store([reading("s", [("c", 3.0, 10, "m")])], MadeUpPricer("new", factor=7))
     assert ledger.is_priced_by("new")
     check(ledger, MadeUpPricer("new", factor=7))
+    assert ledger.db.execute("SELECT * FROM prices").fetchall() == [("m", "M", "made up new", "2026-01-01", 0)]
+
+
+def test_beside_money_stands_whose_prices_it_was_made_with(tmp_path):
+    ledger = Ledger(str(tmp_path))
+    ledger.store([reading("s", [("a", 1.0, 10, "m"), ("b", 2.0, 300, "free"), ("c", 3.0, 1, None)])], MadeUpPricer())
+    ledger.store([reading("t", [("d", 4.0, 10, "other")])], MadeUpPricer())
+    assert ledger.db.execute("SELECT model, source FROM prices").fetchall() == [
+        ("m", "made up one"),
+        ("other", "made up one"),
+    ]
 
 
 def test_a_count_that_no_request_can_have_is_skipped_and_said(tmp_path):
