@@ -150,13 +150,15 @@ def test_what_cannot_be_seen_from_here_is_never_swept_resumed_over_or_signalled(
 def test_an_agent_that_passed_to_another_parent_is_still_found(world):
     """T23: as inside a toolbox; the one that started it is gone."""
     words = [str(world.program), "-w", str(world.work), "--session", "adopted"]
+    # What it says goes to a file: a pipe would break with the one that started it, and end the agent too.
+    said = world.root / "said"
     script = (
-        "import os, subprocess, sys\nkept, end = os.pipe()\nos.set_inheritable(end, True)\n"
-        f"agent = subprocess.Popen({words!r}, stdin=kept, stdout=-1, stderr=-3, pass_fds=[end])\n"
-        "print(agent.stdout.readline().decode(), flush=True)\n"
+        "import os, subprocess\nkept, end = os.pipe()\nos.set_inheritable(end, True)\n"
+        f"subprocess.Popen({words!r}, stdin=kept, stdout=open({str(said)!r}, 'w'), stderr=-3, pass_fds=[end])\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], env=world.env, capture_output=True, text=True, timeout=60)
-    pid = int(done.stdout.split()[3])
+    subprocess.run([sys.executable, "-c", script], env=world.env, capture_output=True, timeout=60, check=True)
+    wait_until(lambda: said.read_text().count("\n") > 0, "its first words")
+    pid = int(said.read_text().split()[3])
     identity = read_identity(pid)
     assert identity is not None
     try:
