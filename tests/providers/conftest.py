@@ -1,0 +1,17 @@
+"""Fixtures of the provider tests."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.providers.qwen_support import FIXTURES, Place
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    """A copy of Qwen Code's fixture home, and what corral reads in it."""
+    shutil.copytree(FIXTURES, tmp_path / ".qwen")
+    return Place(tmp_path / ".qwen")
