@@ -88,3 +88,11 @@ class World:
             for identity in (terminal.child, terminal.holder):
                 if identity is not None:
                     kill(identity)
+
+
+def start_agent(world: World, session: str = "in-a-window") -> Terminal:
+    """The reference agent in a window of the person's own."""
+    words = [str(world.program), "-w", str(world.work), "--session", session]
+    window = world.program_on_terminal(words)
+    window.wait_screen("session ")
+    return window
