@@ -18,7 +18,8 @@ from tests.contract.driver import Driver
 from tests.contract.model_server import ModelServer
 
 # What asserts outside of test files should say as much as what asserts in them.
-pytest.register_assert_rewrite("tests.contract.scenarios", "tests.contract.tab_scenarios", "tests.contract.tab_world")
+SCENARIOS = ("life_scenarios", "process_scenarios", "resume_scenarios", "steps", "tab_scenarios", "tab_world")
+pytest.register_assert_rewrite(*(f"tests.contract.{name}" for name in SCENARIOS))
 
 CLIS = ("kimi_cli", "kimi_code", "qwen_code")
 

@@ -16,7 +16,7 @@ import pytest
 from tests.contract.corral_cli import tree
 from tests.contract.driver import TURN_SECONDS, Driver, Tui
 from tests.contract.processes import is_running, read_proc
-from tests.contract.scenarios import find_session
+from tests.contract.steps import find_session
 from tests.contract.tab_window import TabWindow
 from tests.contract.tab_world import TabWorld
 

@@ -14,7 +14,7 @@ from corral.terminals.directory import list_terminals
 from tests.contract.corral_cli import Corral
 from tests.contract.driver import READY_SECONDS, Driver, Tui
 from tests.contract.processes import Proc, descendants, find_marked, is_running, read_proc, stop_all
-from tests.contract.scenarios import wait_dead
+from tests.contract.steps import wait_dead
 from tests.contract.tab_window import AttachedTerminal, TabWindow
 from tests.integration.server.serving import Answer, Serving
 

@@ -7,6 +7,7 @@ import json
 import os
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,8 @@ from tests.contract.agents import write_tombstone
 from tests.contract.corral_cli import Corral, tree
 from tests.contract.drive_kimi_cli import KimiCli
 from tests.contract.model_server import ModelServer
-from tests.contract.scenarios import SessionContract, corral_terminal, count_live, find_session, resume
+from tests.contract.scenarios import SessionContract
+from tests.contract.steps import corral_terminal, find_session, kill_serving, resume
 
 
 class TestKimiCli(SessionContract):
@@ -190,7 +192,7 @@ class TestKimiCli(SessionContract):
         with driver.start(session_id="never-prompted") as agent:
             agent.wait_ready()
             corral.wait_live({"never-prompted": [agent.serving_pid()]})
-            self.kill(agent, signal.SIGKILL)
+            kill_serving(agent, signal.SIGKILL)
             corral.wait_resting({"never-prompted": "empty"})
         row = corral.rows()["never-prompted"]
         assert (row["state"], row["restore"]["reason"]) == ("empty", "not_durable")
@@ -211,3 +213,7 @@ class TestKimiCli(SessionContract):
 
 def bucket(directory: Path) -> str:
     return hashlib.md5(str(directory).encode(), usedforsecurity=False).hexdigest()
+
+
+def count_live(survey: Any) -> int:
+    return sum(row["state"] == "live" for row in survey["sessions"])

@@ -7,7 +7,8 @@ import pytest
 from tests.contract.corral_cli import Corral
 from tests.contract.drive_qwen_code import QwenCode
 from tests.contract.model_server import ModelServer
-from tests.contract.scenarios import PrintRun, SessionContract, find_session
+from tests.contract.scenarios import SessionContract
+from tests.contract.steps import PrintRun, find_session
 
 
 class TestQwenCode(SessionContract):

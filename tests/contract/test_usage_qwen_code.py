@@ -17,7 +17,7 @@ from tests.contract.drive_qwen_code import QwenCode
 from tests.contract.driver import Driver, Tui
 from tests.contract.model_calls import Kind
 from tests.contract.model_server import MODEL, ModelServer
-from tests.contract.scenarios import find_session
+from tests.contract.steps import find_session
 from tests.contract.usage_scenarios import UsageContract
 
 SIDE_QUESTION = "side questions (/btw) and /advisor"

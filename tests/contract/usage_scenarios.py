@@ -20,7 +20,7 @@ from tests.contract.actions import (
 from tests.contract.driver import CTRL_C, ESCAPE, Driver, Tui
 from tests.contract.model_calls import Kind, total
 from tests.contract.model_server import ModelServer
-from tests.contract.scenarios import find_session, kill_serving
+from tests.contract.steps import find_session, kill_serving
 
 
 class UsageContract:
