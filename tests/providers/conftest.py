@@ -9,6 +9,9 @@ import pytest
 
 from tests.providers.qwen_support import FIXTURES, Place
 
+# What asserts outside of test files should say as much as what asserts in them.
+pytest.register_assert_rewrite("tests.providers.kimi_usage_support")
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Place:

@@ -9,21 +9,27 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from corral.model.key import Home
-from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
+from corral.model.usage import TokenUsage, UsageBatch
 from corral.providers.kimi_cli import usage as reading
 from corral.providers.kimi_cli.usage_sources import list_usage_sources
 from corral.system import blocks
-from corral.system.usage_files import read_source
-from tests.providers.kimi_support import FIXTURES, ODD_LINES
+from tests.providers.kimi_support import FIXTURES
+from tests.providers.kimi_usage_support import Appends, OddLogs, WireLog, billed, total
 
 WORK_DIR = "/home/dev/projects/app"
 BUCKET = "a4d2cd2663893c14bb5cfde43ebe3eb3"
 AT = 1794771329.5
 AGENT = "aab811f41"
+LOG = WireLog(
+    provider="kimi-cli",
+    reader=reading.read_usage,
+    scope=BUCKET,
+    session_id="s",
+    head=b'{"type": "metadata", "protocol_version": "1.10"}\n',
+)
+write, source, read, read_usage = LOG.write, LOG.source, LOG.read, LOG.read_usage
 
 
 def record(kind: str, at: object = AT, **payload: object) -> bytes:
@@ -50,32 +56,6 @@ def mirrored(line: bytes, at: float, agent: str | None = AGENT, **names: object)
 def shell(command: str, at: float = AT, call: str = "call_1", name: str = "Shell") -> bytes:
     function = {"name": name, "arguments": json.dumps({"command": command})}
     return record("ToolCall", at, type="function", id=call, function=function, extras=None)
-
-
-def write(path: Path, *lines: bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b'{"type": "metadata", "protocol_version": "1.10"}\n' + b"".join(lines))
-    return path
-
-
-def source(path: Path, agent: str | None = None, session: str = "s") -> UsageSource:
-    return UsageSource(provider="kimi-cli", home="/h", scope=BUCKET, session_id=session, path=str(path), agent=agent)
-
-
-def read(tmp_path: Path, *lines: bytes, agent: str | None = None) -> UsageBatch:
-    path = write(tmp_path / "wire.jsonl", *lines)
-    batch = read_usage(source(path, agent), 0)
-    assert batch.next_offset == path.stat().st_size
-    return batch
-
-
-def billed(*batches: UsageBatch) -> dict[str, UsageEvent]:
-    """As the ledger does: equal keys are one event."""
-    return {event.key: event for batch in batches for event in batch.events}
-
-
-def total(*batches: UsageBatch) -> TokenUsage:
-    return sum((event.tokens for event in billed(*batches).values()), TokenUsage())
 
 
 class TestTokens:
@@ -165,7 +145,10 @@ class TestCopies:
         assert len(billed(first, parent)) == 2
 
 
-class TestWhatIsNotUsage:
+class TestWhatIsNotUsage(OddLogs):
+    log = LOG
+    usage = (spent(AT), spent(AT + 1))
+
     def test_k6_text_that_quotes_a_record(self, tmp_path: Path) -> None:
         quoted = record("ContentPart", type="text", text=spent().decode())
         strange = record("SomethingNew", text=spent().decode(), words=["TurnBegin", "ToolCall", "token_usage"])
@@ -222,10 +205,6 @@ class TestWhatIsNotUsage:
         assert skip.offset == 49 + len(spent(AT))
         assert skip.reason
 
-    @pytest.mark.parametrize("odd", ODD_LINES.values(), ids=ODD_LINES)
-    def test_odd_lines_hide_nothing(self, tmp_path: Path, odd: bytes) -> None:
-        assert total(read(tmp_path, spent(AT), odd, spent(AT + 1))).input == 20
-
     def test_lone_surrogates_in_ids_and_names_can_be_stored(self, tmp_path: Path) -> None:
         call = record("ToolCall", id="\ud800", function={"name": "X\udfff", "arguments": "{"})
         batch = read(tmp_path, spent(message_id="\ud800"), call)
@@ -244,14 +223,6 @@ class TestWhatIsNotUsage:
         batch = read(tmp_path, dull, spent(AT + 2), long, fits, spent(AT + 3))
         assert (total(batch).input, len(batch.skipped)) == (30, 1)
         assert batch.skipped[0].offset == 49 + len(dull) + len(spent(AT + 2))
-
-    def test_a_link_a_fifo_and_nothing_are_said(self, tmp_path: Path) -> None:
-        target = write(tmp_path / "real", spent())
-        (tmp_path / "link").symlink_to(target)
-        os.mkfifo(tmp_path / "fifo")
-        for name in ("link", "fifo", "missing"):
-            batch = read_usage(source(tmp_path / name), 5)
-            assert (batch.events, batch.next_offset, len(batch.skipped)) == ([], 5, 1)
 
 
 class TestUnrecorded:
@@ -371,52 +342,9 @@ MIXED = (
 )
 
 
-def read_usage(source: UsageSource, since: int) -> UsageBatch:
-    return read_source(reading.read_usage, source, since)
-
-
-def parts(*batches: UsageBatch) -> tuple[object, ...]:
-    return tuple(
-        Counter(map(repr, (item for batch in batches for item in getattr(batch, name))))
-        for name in ("events", "deeds", "unrecorded", "skipped")
-    )
-
-
-def read_in_pieces(path: Path, content: bytes, cuts: Iterable[int]) -> list[UsageBatch]:
-    path.write_bytes(b"")
-    batches: list[UsageBatch] = []
-    offset = written = 0
-    for cut in (*sorted(cuts), len(content)):
-        with path.open("ab") as file:
-            file.write(content[written:cut])
-        written = max(written, cut)
-        batches.append(read_usage(source(path), offset))
-        offset = batches[-1].next_offset
-    return batches
-
-
-class TestAppends:
-    def test_any_one_split_gives_the_result_of_one_reading(self, tmp_path: Path) -> None:
-        content = b"".join(MIXED)
-        path = tmp_path / "wire.jsonl"
-        whole = parts(*read_in_pieces(path, content, ()))
-        ends = [n + 1 for n, byte in enumerate(content) if byte == 10]
-        for cut in sorted({*ends, *(end - 1 for end in ends), *range(0, len(content), 41)}):
-            assert parts(*read_in_pieces(path, content, [cut])) == whole, cut
-
-    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    @given(
-        lines=st.lists(st.sampled_from(MIXED), max_size=25),
-        cuts=st.lists(st.floats(0, 1), max_size=6),
-        chunk=st.sampled_from([50, 333, 1 << 20]),
-    )
-    def test_any_splits_of_any_lines(self, tmp_path: Path, lines: list[bytes], cuts: list[float], chunk: int) -> None:
-        content = b"".join(lines)
-        path = tmp_path / "wire.jsonl"
-        whole = parts(*read_in_pieces(path, content, ()))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(blocks, "CHUNK", chunk)
-            assert parts(*read_in_pieces(path, content, [int(cut * len(content)) for cut in cuts])) == whole
+class TestAppends(Appends):
+    log = LOG
+    mixed = MIXED
 
     def test_nothing_new_is_nothing(self, tmp_path: Path) -> None:
         path = write(tmp_path / "wire.jsonl", *MIXED)
