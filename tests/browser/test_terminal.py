@@ -151,7 +151,8 @@ def test_what_was_typed_for_a_terminal_that_was_replaced_is_not_sent_unasked(sit
     tab, seen = open_terminal(site, visit)
     seen.types("before")
     seen.shows("echo #1: before")
-    session = site.tab(tab)["session"]["session_id"]
+    known = site.tab(tab)["session"]
+    session, (old,) = known["session_id"], known["pids"]
     site.stop(signal.SIGKILL)
     expect(seen.page.get_by_text("No connection to this terminal")).to_be_visible()
     seen.types("meanwhile")
@@ -166,7 +167,7 @@ def test_what_was_typed_for_a_terminal_that_was_replaced_is_not_sent_unasked(sit
     site.start()
     expect(seen.page.get_by_role("button", name="Drop")).to_be_visible()
     seen.shows(f"session {session}")
-    assert "before" not in seen.text()
+    assert not re.search(rf"\bpid {old}\b", seen.text()), "the old terminal's screen is still there"
     seen.click("Drop")
     seen.focus()
     seen.types("after")
