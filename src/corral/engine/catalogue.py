@@ -22,7 +22,10 @@ def all_providers() -> tuple[Provider, ...]:
 
 def find_provider(name: str) -> Provider:
     """The provider called so, or an error that names those that exist."""
-    for provider in all_providers():
+    (folder,) = corral.providers.__path__
+    package = name.replace("-", "_")
+    if package.isidentifier() and os.path.isfile(os.path.join(folder, package, "__init__.py")):
+        provider = cast(Provider, importlib.import_module(f"corral.providers.{package}"))
         if provider.name == name:
             return provider
     known = ", ".join(provider.name for provider in all_providers())

@@ -6,8 +6,7 @@ import os
 from bisect import bisect_right
 from typing import NamedTuple
 
-from corral.hooks.journal import read_journals
-from corral.model.journal import Journal, JournalEventKind
+from corral.hooks.journal_file import directory_of
 
 
 class _Start(NamedTuple):
@@ -45,17 +44,23 @@ class ToldSessions:
 
     def _load(self, provider: str) -> dict[tuple[str, str], list[_Start]]:
         if provider not in self._starts:
-            starts: dict[tuple[str, str], list[_Start]] = {}
-            homes: set[str] = set()
-            for journal in read_journals(self._state_dir, provider):
-                if isinstance(journal, Journal):
-                    home = os.path.realpath(journal.home)
-                    homes.add(home)
-                    for event in journal.events:
-                        if event.event is JournalEventKind.START:
-                            start = _Start(event.at, event.model)
-                            starts.setdefault((home, event.session_id), []).append(start)
-            for found in starts.values():
-                found.sort(key=lambda start: start.at)
-            self._starts[provider], self._homes[provider] = starts, homes
+            self._starts[provider], self._homes[provider] = {}, set()
+            if os.path.isdir(directory_of(self._state_dir, provider)):
+                self._read(provider)
         return self._starts[provider]
+
+    def _read(self, provider: str) -> None:
+        from corral.hooks.journal import read_journals
+        from corral.model.journal import Journal, JournalEventKind
+
+        starts, homes = self._starts[provider], self._homes[provider]
+        for journal in read_journals(self._state_dir, provider):
+            if isinstance(journal, Journal):
+                home = os.path.realpath(journal.home)
+                homes.add(home)
+                for event in journal.events:
+                    if event.event is JournalEventKind.START:
+                        start = _Start(event.at, event.model)
+                        starts.setdefault((home, event.session_id), []).append(start)
+        for found in starts.values():
+            found.sort(key=lambda start: start.at)

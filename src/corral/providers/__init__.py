@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
-from corral.model.claim import BadClaim, Claim
-from corral.model.hook_target import HookTarget
-from corral.model.key import Home
-from corral.model.known import Known
-from corral.model.process import Recognised
-from corral.model.record import Resting, SessionRecord, Skipped
-from corral.model.restore import Program, Refused, Resume, Start
-from corral.model.usage import UsageBatch, UsageSource
-from corral.system.processes import Process, ProcessTable
-from corral.system.visits import Visits
+if TYPE_CHECKING:
+    from corral.model.claim import BadClaim, Claim
+    from corral.model.hook_target import HookTarget
+    from corral.model.key import Home
+    from corral.model.known import Known
+    from corral.model.process import Recognised
+    from corral.model.record import Resting, SessionRecord, Skipped
+    from corral.model.restore import Program, Refused, Resume, Start
+    from corral.model.usage import UsageBatch, UsageSource
+    from corral.system.processes import Process, ProcessTable
+    from corral.system.visits import Visits
 
 
 def _not_asked(path: str) -> str | None:
