@@ -13,7 +13,7 @@ from corral.engine.settings import read_settings
 from corral.engine.told_sessions import ToldSessions
 from corral.engine.usage_reading import Pending, Reader
 from corral.engine.usage_storing import HURRIED_BYTES, finish, read_and_store
-from corral.engine.usage_watch import Changes, to_memos
+from corral.engine.usage_watch import Changes, to_grown_memos
 from corral.errors import CorralError
 from corral.model.usage import UsageSource
 from corral.store.ledger import Ledger
@@ -30,8 +30,7 @@ def read_grown(ledger: Ledger, changes: Changes, tell: Tell | None, seconds: flo
             return False
         pending.append(one)
     reader = Reader(TablePricer(read_settings()), ToldSessions(places.state_dir()))
-    read_and_store(ledger, reader, pending, tell, None)
-    ledger.keep_memos(to_memos(changes.watch))
+    read_and_store(ledger, reader, pending, tell, None, to_grown_memos(changes.watch))
     finish(ledger)
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sqlite3
 import time
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 
 from corral.engine.account import Progress, Tell
@@ -20,11 +20,16 @@ HURRIED_BYTES = 8 << 20
 
 
 def read_and_store(
-    ledger: Ledger, reader: Reader, pending: Sequence[Pending], tell: Tell | None, deadline: float | None
+    ledger: Ledger,
+    reader: Reader,
+    pending: Sequence[Pending],
+    tell: Tell | None,
+    deadline: float | None,
+    memos: Mapping[str, bytes] | None = None,
 ) -> list[Pending]:
-    """Read and store; what is left when the time is up."""
+    """Read and store; what is left when the time is up. `memos` are kept with the last of it."""
     with _no_collecting():
-        return _read_and_store(ledger, reader, pending, tell, deadline)
+        return _read_and_store(ledger, reader, pending, tell, deadline, memos)
 
 
 @contextmanager
@@ -40,7 +45,12 @@ def _no_collecting() -> Generator[None]:
 
 
 def _read_and_store(
-    ledger: Ledger, reader: Reader, pending: Sequence[Pending], tell: Tell | None, deadline: float | None
+    ledger: Ledger,
+    reader: Reader,
+    pending: Sequence[Pending],
+    tell: Tell | None,
+    deadline: float | None,
+    memos: Mapping[str, bytes] | None,
 ) -> list[Pending]:
     total, done = sum(one.size for one in pending), 0
     waiting: list[Rows] = []
@@ -56,8 +66,8 @@ def _read_and_store(
             waiting, count = [], 0
         if tell is not None:
             tell(Progress(done, total))
-    if waiting or not ledger.is_priced_by(reader.pricer.stamp):
-        ledger.store_rows(waiting, reader.pricer)
+    if waiting or memos or not ledger.is_priced_by(reader.pricer.stamp):
+        ledger.store_rows(waiting, reader.pricer, memos)
     return left
 
 

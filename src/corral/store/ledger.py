@@ -9,7 +9,7 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
@@ -173,8 +173,10 @@ class Ledger:
 
         self.store_rows((make_rows(reading, pricer) for reading in readings), pricer)
 
-    def store_rows(self, found: Iterable[Rows], pricer: Pricer | None) -> None:
-        """The same with rows that were made elsewhere, by the same pricer."""
+    def store_rows(
+        self, found: Iterable[Rows], pricer: Pricer | None, memos: Mapping[str, bytes] | None = None
+    ) -> None:
+        """The same with rows that were made elsewhere, by the same pricer; and what is to be remembered with them."""
         if self.read_only:
             return
         from corral.store.ledger_sums import price_all, price_stale, refresh_sums, take_notes
@@ -198,6 +200,8 @@ class Ledger:
             elif pricer is not None:
                 note_origins(self.db, pricer, stored)
             self._put_memo(_CHANGE, os.urandom(8))
+            for name, value in (memos or {}).items():
+                self._put_memo(name, value)
             self.db.execute("COMMIT")
         except BaseException:
             if self.db.in_transaction:
