@@ -67,9 +67,18 @@ def find_marked(name: str, value: str) -> list[Proc]:
 
 
 def is_running(proc: Proc) -> bool:
-    """Whether this very process still runs. A zombie does not."""
+    """Whether this very process still runs. A zombie does not, once the last of its threads has ended too."""
     now = read_proc(proc.pid)
-    return now is not None and now.start_ticks == proc.start_ticks and now.state not in "ZX"
+    if now is None or now.start_ticks != proc.start_ticks:
+        return False
+    return now.state not in "ZX" or _count_threads(proc.pid) > 1
+
+
+def _count_threads(pid: int) -> int:
+    try:
+        return len(os.listdir(f"/proc/{pid}/task"))
+    except OSError:
+        return 0
 
 
 def stop_all(procs: list[Proc], *, grace_seconds: float = 3) -> None:

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
+from corral.model.process import ProcessState
+from corral.system.probe import probe
 from tests.contract.agents import TOMBSTONE_NOTICE, write_tombstone
 from tests.contract.driver import Driver
 from tests.contract.model_calls import Kind, total
@@ -113,3 +118,28 @@ def test_totals_add(driver: Driver, model_server: ModelServer) -> None:
 def test_the_tombstone_says_so_and_succeeds(tmp_path: Path) -> None:
     done = subprocess.run([write_tombstone(tmp_path), "--session", "x"], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == TOMBSTONE_NOTICE
+
+
+def test_a_process_has_ended_only_when_its_last_thread_has() -> None:
+    """The first thread of a killed agent is gone before the others: until then corral rightly says that it lives."""
+    script = (
+        "import ctypes, os, sys, threading\n"
+        "threading.Thread(target=lambda: (sys.stdin.read(), os._exit(0))).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)"
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE) as child:
+        proc = read_proc(child.pid)
+        assert proc is not None
+        wait_until_ended(lambda: (now := read_proc(child.pid)) is not None and now.state == "Z")
+        assert is_running(proc) and probe(child.pid, None).state is ProcessState.RUNNING
+        assert child.stdin is not None
+        child.stdin.close()
+        wait_until_ended(lambda: not is_running(proc))
+        assert probe(child.pid, None).state is ProcessState.ZOMBIE
+
+
+def wait_until_ended(has_ended: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not has_ended():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
