@@ -51,6 +51,9 @@ _BUG = 70
 _NO_OUTPUT = 1
 
 
+_END_AT_ONCE = frozenset({"usage", "statusline"})
+"""For prompts and status bars: they close what they open, and the kernel frees the rest sooner than Python would."""
+
 # Ours are the only words, and in one language: looking for others' translations takes longer than all the parsing.
 setattr(argparse, "_", str)  # noqa: B010 - no name of argparse's for type checkers
 
@@ -171,4 +174,7 @@ def run() -> None:
         traceback.print_exc()
         print("corral: this is a bug; the lines above belong in a report", file=sys.stderr)
         code = _BUG
+    if sys.argv[1:2] and sys.argv[1] in _END_AT_ONCE:
+        sys.stderr.flush()
+        os._exit(code)
     sys.exit(code)
