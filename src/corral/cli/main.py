@@ -153,7 +153,7 @@ def run() -> None:
     code = _prepare_output()
     try:
         code = main() if code == 0 else code
-        if code != _NO_OUTPUT:
+        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
             sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
