@@ -152,8 +152,8 @@ def run() -> None:
     gc.disable()  # every command is short: collecting costs more than it would free
     code = _prepare_output()
     try:
-        code = main() if code == 0 else code
-        if sys.stdout is not None:  # pyright: ignore[reportUnnecessaryComparison]
+        if code == 0:
+            code = main()
             sys.stdout.flush()
     except KeyboardInterrupt:
         code = 130
