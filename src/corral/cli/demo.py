@@ -8,7 +8,7 @@ import sys
 from types import FrameType
 
 from corral.cli.asking import tell
-from corral.cli.parsers import Commands, add_command
+from corral.cli.parsers import Commands, add_command, parse_port
 
 _EPILOG = """\
 examples:
@@ -46,7 +46,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         description="Show sessions in every state, with tabs and the way back in, in a home that is thrown away.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--port", type=_parse_port, metavar="N", help="listen on this port (default: any free one)")
+    parser.add_argument("--port", type=parse_port, metavar="N", help="listen on this port (default: any free one)")
     parser.add_argument("--open", action="store_true", help="open the page in a browser")
     parser.add_argument(
         "--keep", action="store_true", help="keep the directory at the end; its processes end all the same"
@@ -101,9 +101,3 @@ def _show(link: str, corral: str) -> None:
 
 def _say_goodbye(kept: str | None) -> None:
     tell(f"the demo has ended; its files are in {kept}" if kept else "the demo has ended, and nothing is left of it")
-
-
-def _parse_port(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a whole number from 1 to 65535")
-    return int(text)

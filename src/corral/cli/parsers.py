@@ -64,3 +64,10 @@ def find_nested(parser: argparse.ArgumentParser, name: str) -> argparse.Argument
 def list_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
     """All options and arguments; argparse offers no public way to ask."""
     return parser._actions  # pyright: ignore[reportPrivateUsage]
+
+
+def parse_port(text: str) -> int:
+    """A port to listen on, for `type=` of an option."""
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: a whole number from 1 to 65535")
+    return int(text)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from corral.cli.asking import tell
 from corral.cli.own_command import own_command
-from corral.cli.parsers import Commands, add_command
+from corral.cli.parsers import Commands, add_command, parse_port
 from corral.system import places
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         description="Serve the page and its API on loopback. The port is kept over restarts.",
         epilog=_EPILOG,
     )
-    parser.add_argument("--port", type=int, metavar="N", help="listen on this port (default: as the last time)")
+    parser.add_argument("--port", type=parse_port, metavar="N", help="listen on this port (default: as the last time)")
     parser.add_argument("--host", default="127.0.0.1", metavar="H", help="an IP address (default: 127.0.0.1)")
     parser.add_argument("--allow-remote", action="store_true", help="with --host: an address that others can reach")
     parser.add_argument("--reuse", action="store_true", help="if a server runs already, print a link into that one")

@@ -170,6 +170,7 @@ class UsageDocument(Struct, frozen=True, kw_only=True):
     skipped: tuple[dict[str, Any], ...]
     notice: str | None
     budget: dict[str, Any] | None
+    prices: tuple[dict[str, Any], ...]
 
 
 class Directories(Struct, frozen=True, kw_only=True):
