@@ -67,7 +67,7 @@ def list_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 
 
 def parse_port(text: str) -> int:
-    """A port to listen on, for `type=` of an option."""
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a whole number from 1 to 65535")
+    """A port to listen on, for `type=` of an option; 0 is any free one, as everywhere."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r} is no port: a whole number from 1 to 65535, or 0 for any free one")
     return int(text)

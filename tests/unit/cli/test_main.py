@@ -29,3 +29,12 @@ def test_help_lists_every_command_on_one_line(capsys):
     lines = capsys.readouterr().out.splitlines()
     for name, summary in COMMANDS.items():
         assert any(line.split(maxsplit=1) == [name, summary] for line in lines), name
+
+
+@pytest.mark.parametrize("command", ["serve", "demo"])
+@pytest.mark.parametrize("text", ["-1", "65536", "abc", "", "8.5", "٣", "9" * 5000])
+def test_what_can_be_no_port_is_wrong_usage(command, text, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([command, f"--port={text}"])
+    assert left.value.code == 2
+    assert "is no port: a whole number from 1 to 65535, or 0 for any free one" in capsys.readouterr().err
