@@ -146,6 +146,19 @@ def test_a_killed_server_comes_back_with_the_same_bytes_and_what_was_typed_meanw
     assert seen.blocked() == []
 
 
+def test_what_the_pointer_and_the_focus_do_without_a_connection_is_not_kept_as_if_it_were_typed(site, visit):
+    _, seen = open_terminal(site, visit)
+    seen.types(r'/print "\u001b[?1004h\u001b[?1002h\u001b[?1006hreporting"')
+    seen.shows('reporting"reporting')
+    site.stop()
+    expect(seen.page.get_by_text("No connection to this terminal")).to_be_visible()
+    seen.focus()
+    seen.page.locator("#search").focus()
+    seen.focus()
+    seen.page.keyboard.type("abc")
+    expect(seen.page.get_by_text(re.compile(r"\b3 characters typed since are kept"))).to_be_visible()
+
+
 def test_what_was_typed_for_a_terminal_that_was_replaced_is_not_sent_unasked(site, visit):
     """T41 in the page: its tab has another terminal when it comes back; the old screen is not that one's past."""
     tab, seen = open_terminal(site, visit)

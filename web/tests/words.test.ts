@@ -4,7 +4,7 @@ import test from "node:test";
 import { arrange, type Filter } from "../src/arrange.ts";
 import { Backoff } from "../src/backoff.ts";
 import { age, money, shortPath, tokens } from "../src/format.ts";
-import { isAnswer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
+import { isAnswer, isPointer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
 import type { Session, UsageRow } from "../src/types.ts";
 import { daysBetween, sayOrigins, stack } from "../src/usage.ts";
 import { sayState, STATE_WORDS } from "../src/words.ts";
@@ -180,10 +180,14 @@ test("a terminal's answers are told apart from keys", () => {
     "\x1b[?2004;1$y",
     "\x1b]11;rgb:0/0/0\x07",
     "\x1bP1$r0m\x1b\\",
+    "\x1b[I",
+    "\x1b[O",
   ])
     assert.ok(isAnswer(answer), JSON.stringify(answer));
-  for (const key of ["a", "\r", "\x1b", "\x1b[A", "\x1bOP", "\x1b[15~", "\x1b[1;5C", "\x1bd"])
-    assert.ok(!isAnswer(key), JSON.stringify(key));
+  for (const key of ["a", "\r", "\x1b", "\x1b[A", "\x1bOP", "\x1b[15~", "\x1b[1;5C", "\x1bd", "\x1b[Oa"])
+    assert.ok(!isAnswer(key) && !isPointer(key), JSON.stringify(key));
+  for (const pointed of ["\x1b[<0;12;3M", "\x1b[<35;12;3m", "\x1b[M !!"])
+    assert.ok(isPointer(pointed) && !isAnswer(pointed), JSON.stringify(pointed));
 });
 
 test("days are stacked by model, with gaps and the rest added up", () => {

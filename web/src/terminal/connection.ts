@@ -88,7 +88,7 @@ export class Connection {
     return true;
   }
 
-  /** What the terminal itself says when a program asks it: worth nothing later. */
+  /** What the terminal itself says: answers, focus, where the pointer is. Worth nothing later. */
   answer(bytes: Uint8Array, inReplay: boolean): void {
     if (this.phase === "attached") for (const frame of writeInput(bytes, inReplay)) this.#socket?.send(frame);
   }

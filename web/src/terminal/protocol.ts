@@ -40,9 +40,15 @@ export function* writeInput(bytes: Uint8Array, inReplay: boolean): Generator<Uin
   }
 }
 
-/** What a terminal says by itself when it is asked: device attributes, reports, colours, modes. */
-const ANSWERS = /^\x1b(?:\[[?>=]?[\d;]*[cnRt]|\[\??[\d;]*\$y|\]\d+;|P)/;
+/** What a terminal says by itself: device attributes, reports, colours, modes; and that it has the focus, or lost it. */
+const ANSWERS = /^\x1b(?:\[[?>=]?[\d;]*[cnRt]|\[\??[\d;]*\$y|\[[IO]$|\]\d+;|P)/;
+const POINTER = /^\x1b\[(?:<[\d;]*[Mm]|M)/;
 
 export function isAnswer(data: string): boolean {
   return ANSWERS.test(data);
+}
+
+/** Where the pointer is and what it does: of use to nobody once the screen is another. */
+export function isPointer(data: string): boolean {
+  return POINTER.test(data);
 }

@@ -18,6 +18,8 @@ const CLIPBOARD_BYTES = 1024 * 1024;
 
 export interface ScreenEvents {
   data(data: string): void;
+  /** The pointer, in the old way: bytes that are no text. */
+  pointer(bytes: Uint8Array): void;
   /** A program wants text on the clipboard. */
   copy(text: string): void;
   /** The address under the pointer, or null. */
@@ -60,7 +62,7 @@ export function makeScreen(host: HTMLElement, events: ScreenEvents): Screen {
     new WebLinksAddon(openLink, { hover: (_event, address) => events.link(address), leave: () => events.link(null) }),
   );
   terminal.onData((data) => events.data(data));
-  terminal.onBinary((data) => events.data(data));
+  terminal.onBinary((data) => events.pointer(Uint8Array.from(data, (character) => character.charCodeAt(0))));
   terminal.parser.registerOscHandler(52, (data) => takeClipboard(data, events));
   terminal.open(host);
   drawFast(terminal);

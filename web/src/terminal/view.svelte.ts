@@ -1,7 +1,7 @@
 /** A terminal as the page shows it: a screen and its connection, with what the person should know about both. */
 import { store } from "../store.svelte.ts";
 import { Connection, type Phase } from "./connection.ts";
-import { isAnswer } from "./protocol.ts";
+import { isAnswer, isPointer } from "./protocol.ts";
 import { makeScreen, readTheme, type Screen } from "./screen.ts";
 
 const KEEP_VIEWS = 8;
@@ -39,6 +39,7 @@ export class TerminalView {
     this.host.className = "terminal-host";
     this.screen = makeScreen(this.host, {
       data: (data) => this.#takeData(data),
+      pointer: (bytes) => this.#takePointer(bytes),
       copy: (text) => this.#wishToCopy(text),
       link: (address) => (this.link = address),
     });
@@ -131,11 +132,17 @@ export class TerminalView {
       this.#connection.answer(encoder.encode(data), this.#replaying > 0);
       return;
     }
+    if (isPointer(data)) return this.#takePointer(encoder.encode(data));
     if (this.ctrl && /^[a-z@[\\\]^_]$/i.test(data)) {
       this.ctrl = false;
       data = String.fromCharCode(data.toUpperCase().charCodeAt(0) & 31);
     }
     this.type(data);
+  }
+
+  #takePointer(bytes: Uint8Array): void {
+    this.claimSize();
+    this.#connection.answer(bytes, this.#replaying > 0);
   }
 
   #write(bytes: Uint8Array, replay: boolean, done: () => void): void {
