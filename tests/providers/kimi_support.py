@@ -1,4 +1,4 @@
-"""What the tests of both Kimis share: a listing that remembers, broken inputs, and a picture of a tree."""
+"""What the tests of both Kimis share: broken inputs, a picture of a tree, and their installations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-
-from corral.model.record import SessionRecord
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -23,33 +21,6 @@ ODD_LINES = {
     "not an object": b'[1, 2, "TurnEnd", "turn.ended"]\n',
     "empty lines": b"\n\n\n",
 }
-
-
-class Memory:
-    """What a listing is told to keep, and how often it asked in vain."""
-
-    def __init__(self) -> None:
-        self.kept: dict[str, tuple[tuple[int, ...], SessionRecord]] = {}
-        self.missed = 0
-
-    def load(self) -> None:
-        """Nothing to read."""
-
-    def find_settled(self, directory: str, seal: bytes) -> None:
-        """Sessions are asked for one by one here."""
-
-    def settle(self, directory: str, seal: bytes) -> None:
-        """The same."""
-
-    def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
-        found = self.kept.get(path)
-        if found is not None and found[0] == fingerprint:
-            return found[1]
-        self.missed += 1
-        return None
-
-    def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None:
-        self.kept[path] = (fingerprint, record)
 
 
 def copy_fixture(name: str, target: Path) -> Path:

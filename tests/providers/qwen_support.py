@@ -11,6 +11,7 @@ from corral.model.key import Home
 from corral.model.record import SessionRecord, Skipped
 from corral.providers import Environment, qwen_code
 from tests.providers.evidence import all_claims
+from tests.providers.reading import Memory
 
 FIXTURES = Path(__file__).parent / "fixtures" / "qwen-code" / "home"
 SCOPE = "-home-dev-projects-app"
@@ -21,30 +22,6 @@ WITH_TOOL = "5a5a5a5a-5a5a-4a5a-8a5a-5a5a5a5a5a5a"
 FORK = "6ec99149-5ae7-4708-8fbf-9cbeec7623ec"
 UNSPOKEN = "1e105a58-0825-48c1-a120-d797664e3381"
 NEW_ID = "aaaaaaaa-0000-4000-8000-00000000000a"
-
-
-class Memory:
-    """What an earlier survey read, as the store would keep it."""
-
-    def __init__(self) -> None:
-        self.records: dict[tuple[str, tuple[int, ...]], SessionRecord] = {}
-        self.kept = 0
-
-    def load(self) -> None:
-        """Nothing to read."""
-
-    def find_settled(self, directory: str, seal: bytes) -> None:
-        """Sessions are asked for one by one here."""
-
-    def settle(self, directory: str, seal: bytes) -> None:
-        """The same."""
-
-    def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
-        return self.records.get((path, fingerprint))
-
-    def keep(self, path: str, fingerprint: tuple[int, ...], record: SessionRecord) -> None:
-        self.kept += 1
-        self.records[path, fingerprint] = record
 
 
 class Place:

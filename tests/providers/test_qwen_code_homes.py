@@ -11,7 +11,8 @@ from corral.model.claim import ClaimKind
 from corral.model.record import Skipped
 from corral.providers import qwen_code
 from tests.providers.evidence import all_claims
-from tests.providers.qwen_support import Memory, Place, environment
+from tests.providers.qwen_support import Place, environment
+from tests.providers.reading import Memory
 
 
 def test_the_default_home_is_in_force_without_variables(tmp_path: Path) -> None:

@@ -21,10 +21,10 @@ from tests.providers.qwen_support import (
     TWICE_OPENED,
     UNSPOKEN,
     WITH_TOOL,
-    Memory,
     Place,
     record,
 )
+from tests.providers.reading import Memory
 
 
 def test_a_session_is_known_by_its_records_not_by_its_project_directory(place: Place) -> None:
@@ -107,17 +107,17 @@ def test_what_is_no_file_is_told_and_never_opened(place: Place, kind: str) -> No
 def test_a_known_session_is_not_opened_again(place: Place) -> None:
     memory = Memory()
     first = place.listing(memory)
-    kept = memory.kept
+    missed = memory.missed
     hidden = place.transcript(FORK)
     status = hidden.stat()
     hidden.write_bytes(b"x" * status.st_size)
     os.utime(hidden, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert place.listing(memory) == first
-    assert memory.kept == kept
+    assert memory.missed == missed
     with hidden.open("ab") as file:
         file.write(record())
     assert place.listing(memory) != first
-    assert memory.kept == kept + 1
+    assert memory.missed == missed + 1
 
 
 def test_a_home_without_sessions_lists_none(tmp_path: Path) -> None:

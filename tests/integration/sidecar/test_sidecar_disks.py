@@ -5,7 +5,6 @@ import os
 import resource
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -34,10 +33,8 @@ def fill(directory: Path) -> None:
 
 
 def assert_old_stays(directory: Path, before: bytes, code: str) -> None:
-    began = time.monotonic()
     result = write(directory)
     assert isinstance(result, Refusal) and result.code == code
-    assert time.monotonic() - began < 1
     assert (directory / "runtime.json").read_bytes() == before
     assert not [name for name in os.listdir(directory) if name.endswith(".tmp")]
 
