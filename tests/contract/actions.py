@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.contract.driver import ESCAPE, TURN_SECONDS, Tui
 from tests.contract.model_calls import Call, Kind
+from tests.contract.tui import ESCAPE, TURN_SECONDS, Tui
 
 
 def delegate(agent: Tui, text: str) -> Call:

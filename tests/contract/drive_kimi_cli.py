@@ -2,57 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, run_without_terminal
-from tests.contract.homes import Home
+from tests.contract.driver import Driver
 from tests.contract.model_calls import Call
-from tests.contract.model_server import ModelServer
 from tests.contract.processes import Proc
-from tests.contract.terminal import Terminal
-from tests.contract.window import Window
-
-
-class KimiCli:
-    """kimi-cli with its home."""
-
-    name = "kimi-cli"
-
-    def __init__(self, home: Home, server: ModelServer) -> None:
-        self.home = home
-        self.server = server
-
-    def start(
-        self,
-        work_dir: Path | None = None,
-        *,
-        session_id: str | None = None,
-        resume: str | None = None,
-        args: Sequence[str] = (),
-    ) -> KimiCliTui:
-        where = work_dir or self.home.work_dir
-        argv = ["kimi", *_session_args(session_id, resume), *args]
-        return self.on(Terminal(argv, cwd=where, env=self.home.env))
-
-    def on(self, terminal: Window) -> KimiCliTui:
-        return KimiCliTui(terminal, self.server, self.home)
-
-    def print_run(
-        self,
-        text: str,
-        *,
-        work_dir: Path | None = None,
-        session_id: str | None = None,
-        resume: str | None = None,
-        args: Sequence[str] = (),
-    ) -> subprocess.CompletedProcess[str]:
-        argv = ["kimi", "--print", *_session_args(session_id, resume), *args, "-p", text]
-        return run_without_terminal(argv, cwd=work_dir or self.home.work_dir, home=self.home)
-
-    def session_ids_on_disk(self) -> set[str]:
-        return {path.parent.name for path in (self.home.data / "sessions").glob("*/*/context.jsonl")}
+from tests.contract.tui import READY_SECONDS, Tui
 
 
 class KimiCliTui(Tui):
@@ -61,10 +17,6 @@ class KimiCliTui(Tui):
     compaction_end, turn_end, request_mark = '"CompactionEnd"', '"TurnEnd"', '"StepBegin"'
     compacted = r"The context has been compacted[\s\S]*(── input ─)"
     answering = "Composing..."  # an answer is shown line by line
-
-    def __init__(self, terminal: Window, server: ModelServer, home: Home) -> None:
-        super().__init__(terminal, server)
-        self.home = home
 
     def wait_ready(self) -> None:
         self.terminal.wait_screen(
@@ -126,7 +78,18 @@ class KimiCliTui(Tui):
         return session_id
 
 
-def _session_args(session_id: str | None, resume: str | None) -> list[str]:
-    # One flag for both: an id that is not on disk is created.
-    chosen = session_id or resume
-    return ["--session", chosen] if chosen else []
+class KimiCli(Driver):
+    """kimi-cli with its home."""
+
+    name = "kimi-cli"
+    command = "kimi"
+    print_option = "--print"
+    tui = KimiCliTui
+
+    def session_args(self, session_id: str | None, resume: str | None) -> list[str]:
+        # One flag for both: an id that is not on disk is created.
+        chosen = session_id or resume
+        return ["--session", chosen] if chosen else []
+
+    def session_ids_on_disk(self) -> set[str]:
+        return {path.parent.name for path in (self.home.data / "sessions").glob("*/*/context.jsonl")}

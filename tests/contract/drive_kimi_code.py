@@ -2,57 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal
-from tests.contract.homes import Home
-from tests.contract.model_server import ModelServer
+from tests.contract.driver import Driver
 from tests.contract.processes import Proc
-from tests.contract.terminal import Terminal
-from tests.contract.window import Window
+from tests.contract.tui import READY_SECONDS, Tui, Unsupported
 
 _SESSION = r"(session_[0-9a-f-]{36})"
-
-
-class KimiCode:
-    """kimi-code with its home."""
-
-    name = "kimi-code"
-
-    def __init__(self, home: Home, server: ModelServer) -> None:
-        self.home = home
-        self.server = server
-
-    def start(
-        self,
-        work_dir: Path | None = None,
-        *,
-        session_id: str | None = None,
-        resume: str | None = None,
-        args: Sequence[str] = (),
-    ) -> KimiCodeTui:
-        argv = ["kimi", *_session_args(session_id, resume), *args]
-        return self.on(Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env))
-
-    def on(self, terminal: Window) -> KimiCodeTui:
-        return KimiCodeTui(terminal, self.server, self.home)
-
-    def print_run(
-        self,
-        text: str,
-        *,
-        work_dir: Path | None = None,
-        session_id: str | None = None,
-        resume: str | None = None,
-        args: Sequence[str] = (),
-    ) -> subprocess.CompletedProcess[str]:
-        argv = ["kimi", *_session_args(session_id, resume), *args, "-p", text]
-        return run_without_terminal(argv, cwd=work_dir or self.home.work_dir, home=self.home)
-
-    def session_ids_on_disk(self) -> set[str]:
-        return {path.parent.name for path in (self.home.data / "sessions").glob("wd_*/*/state.json")}
 
 
 class KimiCodeTui(Tui):
@@ -60,10 +17,6 @@ class KimiCodeTui(Tui):
 
     compaction_end, turn_end, request_mark = '"full_compaction.complete"', '"turn.ended"', '"llm.request"'
     compacted = "(Compaction complete)"
-
-    def __init__(self, terminal: Window, server: ModelServer, home: Home) -> None:
-        super().__init__(terminal, server)
-        self.home = home
 
     def wait_ready(self) -> None:
         shown = self.terminal.wait_screen(
@@ -127,7 +80,17 @@ def _is_ready(screen: str) -> bool:
     return "\n │ >" in screen and "context:" in screen
 
 
-def _session_args(session_id: str | None, resume: str | None) -> list[str]:
-    if session_id:
-        raise Unsupported("kimi-code does not let the caller choose an id; resume one that it made")
-    return ["-r", resume] if resume else []
+class KimiCode(Driver):
+    """kimi-code with its home."""
+
+    name = "kimi-code"
+    command = "kimi"
+    tui = KimiCodeTui
+
+    def session_args(self, session_id: str | None, resume: str | None) -> list[str]:
+        if session_id:
+            raise Unsupported("kimi-code does not let the caller choose an id; resume one that it made")
+        return ["-r", resume] if resume else []
+
+    def session_ids_on_disk(self) -> set[str]:
+        return {path.parent.name for path in (self.home.data / "sessions").glob("wd_*/*/state.json")}

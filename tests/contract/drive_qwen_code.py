@@ -3,58 +3,15 @@
 from __future__ import annotations
 
 import json
-import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
-from tests.contract.driver import READY_SECONDS, Tui, Unsupported, run_without_terminal
-from tests.contract.homes import Home
+from tests.contract.driver import Driver
 from tests.contract.model_calls import Call
-from tests.contract.model_server import ModelServer
 from tests.contract.processes import Proc, cmdline
-from tests.contract.terminal import Terminal
-from tests.contract.window import Window
+from tests.contract.tui import READY_SECONDS, Tui, Unsupported
 
 _PLACEHOLDER = "Type your message or @path/to/file"
-
-
-class QwenCode:
-    """qwen-code with its home."""
-
-    name = "qwen-code"
-
-    def __init__(self, home: Home, server: ModelServer) -> None:
-        self.home = home
-        self.server = server
-
-    def start(
-        self,
-        work_dir: Path | None = None,
-        *,
-        session_id: str | None = None,
-        resume: str | None = None,
-        args: Sequence[str] = (),
-    ) -> QwenCodeTui:
-        argv = ["qwen", *_session_args(session_id, resume), *args]
-        return self.on(Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env))
-
-    def on(self, terminal: Window) -> QwenCodeTui:
-        return QwenCodeTui(terminal, self.server, self.home)
-
-    def print_run(
-        self,
-        text: str,
-        *,
-        work_dir: Path | None = None,
-        session_id: str | None = None,
-        resume: str | None = None,
-        args: Sequence[str] = (),
-    ) -> subprocess.CompletedProcess[str]:
-        argv = ["qwen", *_session_args(session_id, resume), *args, "-p", text]
-        return run_without_terminal(argv, cwd=work_dir or self.home.work_dir, home=self.home)
-
-    def session_ids_on_disk(self) -> set[str]:
-        return {path.stem for path in (self.home.data / "projects").glob("*/chats/*.jsonl")}
 
 
 class QwenCodeTui(Tui):
@@ -63,10 +20,6 @@ class QwenCodeTui(Tui):
     compact_command, gives_prompt_back, agents_run_beside = "/compress", True, True
     compacted = "(Chat history compressed)"
     compaction_end, turn_end, request_mark = '"chat_compression"', '"type":"assistant"', ""
-
-    def __init__(self, terminal: Window, server: ModelServer, home: Home) -> None:
-        super().__init__(terminal, server)
-        self.home = home
 
     def wait_ready(self) -> None:
         self.terminal.wait_screen(_is_ready, READY_SECONDS, what="the input line and footer")
@@ -146,7 +99,17 @@ def _is_ready(screen: str) -> bool:
     return "(shift + tab to cycle)" in screen and _PLACEHOLDER in screen
 
 
-def _session_args(session_id: str | None, resume: str | None) -> list[str]:
-    if session_id:
-        return ["--session-id", session_id]
-    return ["--resume", resume] if resume else []
+class QwenCode(Driver):
+    """qwen-code with its home."""
+
+    name = "qwen-code"
+    command = "qwen"
+    tui = QwenCodeTui
+
+    def session_args(self, session_id: str | None, resume: str | None) -> list[str]:
+        if session_id:
+            return ["--session-id", session_id]
+        return ["--resume", resume] if resume else []
+
+    def session_ids_on_disk(self) -> set[str]:
+        return {path.stem for path in (self.home.data / "projects").glob("*/chats/*.jsonl")}

@@ -7,10 +7,11 @@ import signal
 import pytest
 
 from tests.contract.corral_cli import Corral
-from tests.contract.driver import Driver, Unsupported
+from tests.contract.driver import Driver
 from tests.contract.model_server import ModelServer
 from tests.contract.processes import read_proc
 from tests.contract.steps import find_session, kill_serving, wait_dead
+from tests.contract.tui import Unsupported
 
 
 class LifeContract:

@@ -8,9 +8,10 @@ import time
 from pathlib import Path
 
 from tests.contract.corral_cli import COMMAND
-from tests.contract.driver import Driver, Tui
+from tests.contract.driver import Driver
 from tests.contract.processes import Proc, is_running, read_proc
 from tests.contract.terminal import Terminal
+from tests.contract.tui import Tui
 
 
 class PrintRun:

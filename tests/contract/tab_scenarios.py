@@ -14,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.contract.corral_cli import tree
-from tests.contract.driver import TURN_SECONDS, Driver, Tui
+from tests.contract.driver import Driver
 from tests.contract.processes import is_running, read_proc
 from tests.contract.steps import find_session
 from tests.contract.tab_window import TabWindow
 from tests.contract.tab_world import TabWorld
+from tests.contract.tui import TURN_SECONDS, Tui
 
 
 class TabContract:

@@ -12,10 +12,11 @@ from typing import Any
 from corral.terminals.directory import Terminal as HeldTerminal
 from corral.terminals.directory import list_terminals
 from tests.contract.corral_cli import Corral
-from tests.contract.driver import READY_SECONDS, Driver, Tui
+from tests.contract.driver import Driver
 from tests.contract.processes import Proc, descendants, find_marked, is_running, read_proc, stop_all
 from tests.contract.steps import wait_dead
 from tests.contract.tab_window import AttachedTerminal, TabWindow
+from tests.contract.tui import READY_SECONDS, Tui
 from tests.integration.server.serving import Answer, Serving
 
 _STEP_SECONDS = 0.1

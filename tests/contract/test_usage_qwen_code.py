@@ -14,10 +14,11 @@ from tests.contract.account import Account
 from tests.contract.agents import Agents
 from tests.contract.conftest import alone
 from tests.contract.drive_qwen_code import QwenCode
-from tests.contract.driver import Driver, Tui
+from tests.contract.driver import Driver
 from tests.contract.model_calls import Kind
 from tests.contract.model_server import MODEL, ModelServer
 from tests.contract.steps import find_session
+from tests.contract.tui import Tui
 from tests.contract.usage_scenarios import UsageContract
 
 SIDE_QUESTION = "side questions (/btw) and /advisor"

@@ -17,10 +17,11 @@ from tests.contract.actions import (
     interrupt,
     stop_compaction,
 )
-from tests.contract.driver import CTRL_C, ESCAPE, Driver, Tui
+from tests.contract.driver import Driver
 from tests.contract.model_calls import Kind, total
 from tests.contract.model_server import ModelServer
 from tests.contract.steps import find_session, kill_serving
+from tests.contract.tui import CTRL_C, ESCAPE, Tui
 
 
 class UsageContract:
