@@ -17,8 +17,8 @@ examples:
   corral demo --keep          leave the files behind, to look at them
 
 The agents in it are real processes in real terminals, and their model is an echo: no account, no network, no cost.
-All of it lives in one directory below $TMPDIR. Ctrl-C ends every process of it and deletes it; what a killed demo
-left is cleaned up by the next one. Your own sessions and settings are neither shown nor touched. See docs/demo.md.
+All of it lives in one directory below $TMPDIR. Ctrl-C ends every process of it and deletes it, and so does killing
+the demo in any other way. Your own sessions and settings are neither shown nor touched. See docs/demo.md.
 
 exit codes: 0 stopped · 1 it could not be set up, its server ended, or something of it could not be removed · 2 usage
 """
@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             tell(f"cleaned up after a demo that was killed ({swept.root})")
         else:
             tell(f"could not clean up after a demo that was killed: {swept.problem}")
-    demonstration = Demonstration()
+    demonstration = Demonstration(keep=args.keep)
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:
@@ -79,7 +79,7 @@ def run(args: argparse.Namespace) -> int:
         pass
     finally:
         _ignore_signals()  # once is enough: what has begun to end is ended
-        demonstration.end(keep=args.keep)
+        demonstration.end()
     _say_goodbye(demonstration.place.root if args.keep and demonstration.place else None)
     return 0
 

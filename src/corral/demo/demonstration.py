@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 
+from corral.demo.caretaker import Caretaker
 from corral.demo.ending import end_place
 from corral.demo.place import Place, furnish, make_place
 from corral.demo.stage import play, write_past
@@ -23,15 +24,19 @@ _MOST_SAID = 2000
 class Demonstration:
     """`begin` it, `wait`, and `end` it whatever happened in between."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, keep: bool = False) -> None:
+        """`keep` leaves its files behind."""
         self.place: Place | None = None
         self.link = ""
         """Logs one browser in, once."""
+        self._keep = keep
+        self._caretaker: Caretaker | None = None
         self._server: subprocess.Popen[bytes] | None = None
 
     def begin(self, port: int | None, tell: Callable[[str], None]) -> None:
         """Until every scene is set. Raises CorralError."""
         self.place = place = make_place()
+        self._caretaker = Caretaker(place.root, keep=self._keep)  # before there is anything to clear up
         furnish(place)
         scenes = write_past(place, time.time())
         _install_hooks(place)
@@ -44,7 +49,7 @@ class Demonstration:
         code = self._server.wait()
         raise CorralError(f"the demonstration's server ended (exit code {code})", hint=self._said(self.place) or None)
 
-    def end(self, *, keep: bool = False) -> None:
+    def end(self) -> None:
         """Nothing of it runs any more, and nothing is left of it, unless it is to be kept. Raises CorralError."""
         if self._server is not None:
             self._server.terminate()  # our own child, not waited for yet: it can be nobody else
@@ -55,8 +60,12 @@ class Demonstration:
                 self._server.wait()
             if self._server.stdout is not None:
                 self._server.stdout.close()
-        if self.place is not None:
-            end_place(self.place, keep=keep)
+        try:
+            if self.place is not None:
+                end_place(self.place, keep=self._keep)
+        finally:
+            if self._caretaker is not None:
+                self._caretaker.dismiss()
 
     def _start_server(self, place: Place, port: int | None) -> str:
         """Its link. On a port that nobody uses, so that no login of the person's own server is replaced."""

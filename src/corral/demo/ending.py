@@ -8,8 +8,8 @@ import signal
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 
 from msgspec import Struct
 
@@ -29,13 +29,21 @@ _UNOWNED_SECONDS = 60.0
 """A directory without an owner this long was left in the moment of its making."""
 
 
-def end_place(place: Place, *, keep: bool = False) -> None:
-    """End all that runs in it, then delete it. Raises CorralError, and then the directory is still there."""
-    end_processes(place)
-    if keep:
-        place.write_owner(kept=True)
-    else:
-        remove(place)
+def end_place(place: Place, *, keep: bool = False) -> bool:
+    """End all that runs in it, then delete it. False: another has done so, and perhaps kept the directory.
+
+    Raises CorralError, and then the directory is still there.
+    """
+    with _turn_in(place):
+        owner = place.read_owner()
+        if owner is None or owner.kept:
+            return False
+        end_processes(place)
+        if keep:
+            place.write_owner(kept=True)
+        else:
+            remove(place)
+    return True
 
 
 def end_processes(place: Place) -> None:
@@ -82,11 +90,10 @@ def sweep_leftovers() -> list[Swept]:
             _drop_unowned(place)
         elif not owner.kept and is_proven_gone(owner.identity):
             try:
-                end_place(place)
+                if end_place(place):
+                    swept.append(Swept(root=place.root))
             except CorralError as error:
                 swept.append(Swept(root=place.root, problem=error.message))
-            else:
-                swept.append(Swept(root=place.root))
     return swept
 
 
@@ -98,6 +105,23 @@ def is_proven_gone(identity: ProcessIdentity) -> bool:
     if identity.boot_id != own.boot_id:
         return True
     return identity.pid_ns == own.pid_ns and not _lives(identity)
+
+
+@contextmanager
+def _turn_in(place: Place) -> Generator[None]:
+    """One at a time clears a place up: its demonstration, the caretaker of that, or the next one."""
+    import fcntl  # Linux alone has demonstrations
+
+    try:
+        fd = os.open(place.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)  # whoever has it needs seconds, and gives it back by dying, too
+        yield
+    finally:
+        os.close(fd)
 
 
 def _list_places() -> Iterator[Place]:

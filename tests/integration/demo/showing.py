@@ -124,6 +124,15 @@ class Showing:
             kill(identity)
 
 
+def caretaker_of(place: Place) -> ProcessIdentity:
+    (found,) = [
+        one
+        for one in running_in(place)
+        if b"\0corral.demo.caretaker\0" in Path(f"/proc/{one.pid}/cmdline").read_bytes()
+    ]
+    return found
+
+
 def running_in(place: Place) -> list[ProcessIdentity]:
     """Found without the demo's own means: who names the directory in any way, and who holds its terminals."""
     found = [one for terminal in list_terminals(place.terminals) for one in (terminal.holder, terminal.child) if one]

@@ -19,6 +19,7 @@ from tests.integration.demo.showing import (
     Person,
     Showing,
     assert_all_gone,
+    caretaker_of,
     running_in,
     wait_for_place,
 )
@@ -124,7 +125,7 @@ def test_nothing_outside_its_directory_is_written_and_ctrl_c_ends_all_of_it(pers
         (place,) = person.places()
         assert os.stat(place.root).st_mode & 0o777 == 0o700
         running = running_in(place)
-        assert len(running) >= 1 + 2 * 3  # the server, three holders, three agents
+        assert len(running) >= 2 + 2 * 3  # its caretaker and its server, three holders, three agents
         terminal.send("\x03")
         assert terminal.wait_exit(SECONDS) == 0
         assert "nothing is left of it" in terminal.screen()
@@ -140,9 +141,35 @@ def test_a_signal_in_the_middle_of_its_start_leaves_nothing(show, person, number
     assert_all_gone(started, running)
 
 
-def test_what_a_killed_one_left_is_swept_by_the_next_and_other_directories_are_not(show, person):
+def test_one_that_is_killed_in_the_middle_of_its_start_ends_by_itself(show, person):
     started = show()
     running = running_in(wait_for_place(person))
+    assert started.stop(signal.SIGKILL) == -signal.SIGKILL
+    wait_until(lambda: not list(person.temporary.iterdir()), "the end of its place", SECONDS)
+    wait_until(lambda: not [one for one in running if read_identity(one.pid) == one], "its last process", SECONDS)
+    assert "could not clean up" not in started.errors.read_text()
+
+
+def test_one_that_is_killed_ends_by_itself_and_keeps_the_files_it_was_to_keep(show, person):
+    started = show("--keep").await_ready()
+    running = running_in(started.place)
+    assert len(running) >= 2 + 2 * 3  # its caretaker and its server, three holders, three agents
+    assert started.stop(signal.SIGKILL) == -signal.SIGKILL
+
+    def is_over() -> bool:
+        owner = started.place.read_owner()
+        return owner is not None and owner.kept and not running_in(started.place)
+
+    wait_until(is_over, "its last process", SECONDS)
+    assert Path(started.place.home, ".kimi", "kimi.json").is_file()
+
+
+def test_what_a_killed_one_left_is_swept_by_the_next_and_other_directories_are_not(show, person):
+    """Killed with its caretaker, as when memory runs out."""
+    started = show()
+    place = wait_for_place(person)
+    running = running_in(place)
+    kill(caretaker_of(place))
     assert started.stop(signal.SIGKILL) == -signal.SIGKILL
     assert [one for one in running if read_identity(one.pid) == one] != []
     foreign = person.temporary / "corral-demo-of-somebody"
