@@ -32,6 +32,7 @@ class Store {
   host = $state("");
   version = $state<string | null>(null);
   userHome = $state<string | undefined>(undefined);
+  demo = $state(false);
   sessions = new SvelteMap<string, Session>();
   tabs = new SvelteMap<string, Tab>();
   unattributed = $state.raw<AgentProcess[]>([]);
@@ -125,6 +126,7 @@ class Store {
     this.host = survey.host;
     this.version = survey.version ?? this.version;
     this.userHome = survey.user_home;
+    this.demo = survey.demo;
     this.unattributed = survey.unattributed;
     this.noSessionYet = survey.no_session_yet;
     this.degraded = survey.degraded;

@@ -116,6 +116,8 @@ export interface Survey {
   usage_today: UsageToday | null;
   user_home?: string;
   version?: string;
+  /** Served by `corral demo`. */
+  demo: boolean;
 }
 
 export interface GoThere {

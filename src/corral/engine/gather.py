@@ -21,7 +21,7 @@ from corral.store.cache import Cache
 from corral.system.config import Config
 from corral.system.filesystem import is_on_network
 from corral.system.inner_pids import read_inner_pids
-from corral.system.places import DEMO_VARIABLE
+from corral.system.places import DEMO_VARIABLE, demo_dir
 from corral.system.processes import Process, ProcessTable
 from corral.system.runtime_claims import read_runtime_claim
 from corral.verdicts.liveness import is_plainly_gone
@@ -127,7 +127,7 @@ def gather(
 
 def _list_concerned(table: ProcessTable) -> Iterable[Process]:
     """Every process; in a demonstration those that were started in it: nobody else knows of its home."""
-    place = os.environ.get(DEMO_VARIABLE)
+    place = demo_dir()
     if not place:
         return table
     return [process for process in table if process.environ.get(DEMO_VARIABLE) == place]

@@ -87,6 +87,8 @@ class SessionList(Struct, frozen=True, kw_only=True):
     usage_today: SpentToday | None
     user_home: str
     version: str
+    demo: bool
+    """Whether all of it is a demonstration's: a throw-away home, where nothing is the person's own."""
 
 
 class OneSession(Struct, frozen=True, kw_only=True):

@@ -96,6 +96,7 @@ class Service:
             usage_today=self.spending.today,
             user_home=os.path.expanduser("~"),
             version=__version__,
+            demo=places.demo_dir() is not None,
         )
 
     def find(self, ref: str) -> Session:

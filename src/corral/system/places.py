@@ -13,6 +13,11 @@ DEMO_VARIABLE = "CORRAL_DEMO"
 """Set, to its directory, in every process of a demonstration (`corral demo`)."""
 
 
+def demo_dir() -> str | None:
+    """The directory of the demonstration that this process is part of; None outside of one."""
+    return os.environ.get(DEMO_VARIABLE) or None
+
+
 def state_dir() -> str:
     """What must outlive a restart: journals, installation records, backups. Writers create it, mode 0700."""
     return _moved("CORRAL_STATE_DIR") or _place("XDG_STATE_HOME", ".local/state", "state")

@@ -71,7 +71,8 @@ def test_every_state_is_shown_by_the_server_and_on_the_command_line(showing):
     shown = showing.corral("ps", "--all")
     for words in ("◆ waiting", "◐ busy", "● ready", "✖ lost", "⇄ claimed by", "○ idle"):
         assert words in shown
-    assert showing.api("sessions")["degraded"] == []
+    answer = showing.api("sessions")
+    assert answer["degraded"] == [] and answer["demo"] is True
 
 
 def test_there_is_something_to_see_of_usage(showing):
