@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from corral.engine.hook_settings import list_settings
+from corral.engine.hook_settings import find_silence
 from corral.engine.launch import NotStarted
 from corral.engine.opening import Fresh, Size, open_fresh, plan_fresh
 from corral.engine.restore import NotOpened, ask_first, not_opened
 from corral.errors import CorralError
-from corral.hooks.status import read_status
 
 
 def start_fresh_tab(
@@ -35,13 +34,10 @@ def start_fresh_tab(
 
 def _require_hooks(fresh: Fresh) -> None:
     """Without them such a CLI never says which session it has, so that the tab could not be restored."""
-    capabilities = fresh.provider.capabilities
-    if not capabilities.needs_hooks:
-        return
-    statuses = [read_status(setting) for setting in list_settings(fresh.provider.name, [fresh.home.path])]
-    if not all(status.installed and not status.problems for status in statuses):
+    if find_silence(fresh.provider, fresh.home.path) is not None:
+        title = fresh.provider.capabilities.title
         raise NotOpened(
             "hooks_missing",
-            f"{capabilities.title} tells which session it has only through hooks: without them this tab is live-only",
+            f"{title} tells which session it has only through hooks: without them this tab is live-only",
             (f"corral hooks install {fresh.provider.name}",),
         )

@@ -8,14 +8,27 @@ from collections.abc import Sequence
 from corral.engine.catalogue import all_providers
 from corral.engine.settings import read_settings
 from corral.hooks.install import Setting
+from corral.hooks.status import read_status
 from corral.hooks.targets import list_versions
-from corral.providers import Environment
+from corral.providers import Environment, Provider
 from corral.system import places
 
 
 def hook_providers() -> tuple[str, ...]:
     """The names of the providers that take hooks of ours."""
     return tuple(provider.name for provider in all_providers() if provider.hook_target is not None)
+
+
+def find_silence(provider: Provider, home: str) -> str | None:
+    """Why this CLI, started now in this home, will not say which session it has; None where its word is expected."""
+    capabilities = provider.capabilities
+    if not capabilities.needs_hooks:
+        return None
+    statuses = [read_status(setting) for setting in list_settings(provider.name, [home])]
+    if all(status.installed and not status.problems for status in statuses):
+        return None
+    problem = next((problem for status in statuses for problem in status.problems), "they are not installed")
+    return f"{capabilities.title} tells which session it has only through hooks, and {problem}"
 
 
 def list_settings(provider_name: str | None, chosen: Sequence[str] = (), *, existing: bool = False) -> list[Setting]:

@@ -14,6 +14,7 @@ from msgspec import Struct, structs
 
 from corral.engine.catalogue import find_provider
 from corral.engine.gather import environment
+from corral.engine.hook_settings import find_silence
 from corral.engine.launch import child_environment, keep_copies, not_recorded, not_started, take_locks
 from corral.engine.naming import full_name
 from corral.engine.resume import plan_to_resume
@@ -153,6 +154,7 @@ def _open(order: _Order, launches: Launches, locks: list[int]) -> Started:
         opened_at=earlier.opened_at if earlier else time.time(),
         title=order.title,
         wanted=order.wanted,
+        silence=find_silence(order.provider, order.home),
         previous=earlier.past_processes() if earlier else (),
     )
 

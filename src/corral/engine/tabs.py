@@ -29,6 +29,7 @@ from corral.verdicts.tab_plan import decide_last_session
 
 _OVER = frozenset({Standing.ENDED, Standing.LOST})
 _SERVED = frozenset({State.LIVE, State.PENDING})
+_NOT_SAID_YET = "its agent has not said yet which session it has"
 
 
 class Tab(Struct, frozen=True, kw_only=True):
@@ -125,9 +126,13 @@ def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindi
     if tab.terminal is None:
         return tab
     found = find_served(tab.terminal.child, tab.binding.provider if tab.binding else None, survey, table)
-    if isinstance(found, str):
-        return structs.replace(tab, reason=found)
     binding = tab.binding
+    silence = binding.silence if binding else None
+    if isinstance(found, str):
+        return structs.replace(tab, reason=silence if silence and found == _NOT_SAID_YET else found)
+    if silence is not None and found.session.state is State.PENDING:
+        # No word of the provider is expected: what we asked for is no session to wait for.
+        return structs.replace(tab, reason=silence)
     if binding is not None and found.session.state is State.LIVE and binding.agent_process != found.agent:
         noted = structs.replace(binding, agent=identity_fields(found.agent))
         try:
@@ -161,7 +166,7 @@ def find_served(child: ProcessIdentity, provider: str | None, survey: Survey, ta
     ]
     nearest = min((depth for depth, _, _ in served), default=None)
     if nearest is None or min(silent, default=nearest) < nearest:
-        return "its agent has not said yet which session it has"
+        return _NOT_SAID_YET
     found = [(session, identity) for depth, session, identity in served if depth == nearest]
     if len(found) > 1:
         return f"it serves {len(found)} sessions"

@@ -42,6 +42,9 @@ class Binding(Struct, frozen=True, kw_only=True):
     agent: tuple[str, int, int, int] | None = None
     """The process that the provider named for a session while it ran in this terminal: the program itself, or
     one below it. None until it was named."""
+    silence: str | None = None
+    """Why the program, as it was started, was not expected to say which session it has; None while its word is
+    expected. It may speak all the same, and then its word counts."""
     previous: tuple[tuple[str, int, int, int], ...] = ()
     """The processes that the tab had before its terminal was lost and it was resumed, newest first: what its provider
     said of them counts until it says something of the new one."""

@@ -43,6 +43,13 @@ def context_of(serving: Serving, session_id: str) -> str:
     return path.read_text()
 
 
+def install_silent_agent(serving: Serving) -> None:
+    """One that calls no hooks and writes nothing of itself."""
+    serving.world.program.write_text(
+        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'kimi, version 1.51.0' && exit\nexec cat\n"
+    )
+
+
 def test_a_tab_without_terminal_is_resumed_by_its_providers_id(serving):
     tab = serving.start_tab()
     session_id = talk(serving, tab, "remember")
@@ -145,17 +152,31 @@ def test_a_refusal_is_shown_and_logged_with_the_same_reason_and_changes_nothing(
 
 
 def test_a_tab_that_was_never_identified_is_live_only_and_is_not_guessed(serving):
-    serving.world.program.write_text(
-        "#!/bin/sh\n[ \"$1\" = --version ] && echo 'kimi, version 1.51.0' && exit\nexec cat\n"
-    )
+    install_silent_agent(serving)
     body = {"provider": "kimi-cli", "work_dir": str(serving.world.work), "trust": True, "live_only": True}
     tab = serving.ask("POST", "/api/tabs", body).body["tab"]
-    shown = serving.wait_for_tab(tab, lambda one: one["state"] in ("running", "starting"))
-    assert not shown["restorable"] and shown["live_only_reason"]
+    # At once, and not after a time in which it seems to be starting: nobody will ever say which session it has.
+    shown = serving.tabs()[tab]
+    assert (shown["state"], shown["ref"], shown["restorable"]) == ("running", None, False)
+    assert shown["live_only_reason"] == (
+        "Kimi CLI tells which session it has only through hooks, and they are not installed"
+    )
+    assert serving.world.tab(tab)["reason"] == shown["live_only_reason"]
     lose_everything(serving)
     serving.wait_for_tab(tab, lambda one: one["state"] == "gone")
     refused = serving.ask("POST", f"/api/tabs/{tab}/open", {})
     assert (refused.status, refused.reason) == (409, "never_identified")
+
+
+def test_a_tab_with_hooks_is_starting_while_its_word_is_expected(serving):
+    install_silent_agent(serving)
+    (serving.world.root / ".kimi").mkdir()
+    assert serving.ask("POST", "/api/hooks/kimi-cli", {}).status == 200
+    body = {"provider": "kimi-cli", "work_dir": str(serving.world.work), "trust": True}
+    tab = serving.ask("POST", "/api/tabs", body).body["tab"]
+    shown = serving.wait_for_tab(tab, lambda one: one["state"] == "starting")
+    assert shown["ref"] and not shown["restorable"]
+    assert shown["live_only_reason"] == "its agent has not said yet which session it has"
 
 
 def test_a_binding_that_was_tampered_with_starts_nothing(serving):
