@@ -21,6 +21,7 @@ from corral.model.verdict import Liveness
 from corral.store.bindings import Bindings
 from corral.store.launches import Launch, Launches, find_damage
 from corral.system import places
+from corral.system.descriptors import is_ready
 
 _GUARD_SECONDS = 120.0
 _TURN_SECONDS = 15.0
@@ -34,7 +35,7 @@ def guard_launch(launch: Launch, launches: Launches, turn: list[int]) -> None:
     pid = launch.process.pid
     death = os.pidfd_open(pid)
     deadline, step = time.monotonic() + _GUARD_SECONDS, _GUARD_STEP_SECONDS
-    while time.monotonic() < deadline and not _has_died(death, step):
+    while time.monotonic() < deadline and not is_ready(death, step):
         # Most confirm within seconds; many that do not must not keep the machine busy.
         step = min(step * 1.25, _LONGEST_STEP_SECONDS)
         source = _confirmed_source(launch)
@@ -50,12 +51,6 @@ def guard_launch(launch: Launch, launches: Launches, turn: list[int]) -> None:
         return
     if problem := find_damage(launch):
         launches.write(structs.replace(launch, problem=problem))
-
-
-def _has_died(pidfd: int, wait_seconds: float) -> bool:
-    import select
-
-    return bool(select.select([pidfd], [], [], wait_seconds)[0])
 
 
 def _confirmed_source(launch: Launch) -> str | None:
@@ -104,7 +99,7 @@ def guard_tab(tab: str, turn: list[int]) -> None:
     while True:
         list_tabs([tab])  # looking notes the process
         found = bindings.find(tab)
-        if found is None or found.agent is not None or time.monotonic() > deadline or _has_died(death, step):
+        if found is None or found.agent is not None or time.monotonic() > deadline or is_ready(death, step):
             return
         step = min(step * 2, _LONGEST_STEP_SECONDS)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 from collections.abc import Callable
 
@@ -14,6 +13,7 @@ from corral.errors import CorralError
 from corral.model.process import ProcessIdentity
 from corral.model.session import Session
 from corral.model.verdict import State
+from corral.system.descriptors import is_ready
 from corral.system.signal import NotSent, send_signal
 
 _STEPS = ((signal.SIGHUP, 5.0), (signal.SIGTERM, 5.0), (signal.SIGKILL, 10.0))
@@ -59,14 +59,14 @@ def kill_process(identity: ProcessIdentity, tell: Callable[[str], None]) -> Ende
         for number, wait_seconds in _STEPS:
             sent = send_signal(identity, number)
             if isinstance(sent, NotSent):
-                if select.select([death], [], [], 0.0)[0]:
+                if is_ready(death, 0.0):
                     return Ended(identity=identity, by=last)
                 raise CorralError(f"{number.name} was not sent: {sent.reason}")
             last = number.name
             tell(f"pid {identity.pid}: {number.name} sent")
             if number is signal.SIGHUP:
                 send_signal(identity, signal.SIGCONT)  # one that is stopped could not end
-            if select.select([death], [], [], wait_seconds)[0]:
+            if is_ready(death, wait_seconds):
                 return Ended(identity=identity, by=last)
         raise CorralError(f"pid {identity.pid} did not end, not even by SIGKILL: the kernel holds it")
     finally:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import marshal
 import os
-import select
 import struct
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -16,6 +15,7 @@ from corral.providers import Provider
 from corral.sidecar.files import Unreadable, open_regular
 from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
 from corral.store.row_making import make_rows
+from corral.system.descriptors import is_ready
 from corral.system.stamps import may_fork
 
 _HEAD_BYTES = 1024
@@ -179,7 +179,7 @@ class _Pair:
     def _share(self, queue: int, results: int, done: set[int]) -> Iterator[tuple[list[Rows], int]]:
         more, alive = True, True
         while more or alive:
-            ready = alive and select.select([results], [], [], 0 if more else None)[0]
+            ready = alive and is_ready(results, 0.0 if more else None)
             if ready:
                 found = _receive(results)
                 if found is None:

@@ -1,4 +1,4 @@
-"""How many files this process may still open: asked before something is begun that could stop half-way."""
+"""Descriptors: how many this process may still open, and waiting for one however high its number is."""
 
 from __future__ import annotations
 
@@ -17,6 +17,18 @@ def are_left(count: int) -> bool:
         for fd in taken:
             os.close(fd)
     return True
+
+
+def is_ready(fd: int, wait_seconds: float | None) -> bool:
+    """Whether there is something to read from it within that time; of a pidfd, whether its process has ended.
+
+    Not by select(), which fails from descriptor 1024 on: a server with many viewers has more.
+    """
+    import select
+
+    watch = select.poll()
+    watch.register(fd, select.POLLIN)
+    return bool(watch.poll(None if wait_seconds is None else wait_seconds * 1000))
 
 
 def most_open() -> int | None:
