@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -22,8 +23,8 @@ def open_ledger(*, or_memory: bool = False) -> Generator[Ledger]:
         try:
             yield ledger
         except sqlite3.DatabaseError as error:
-            # Only a page that is not what it should be has no class of its own.
-            if type(error) is sqlite3.DatabaseError:
+            # Only a page that is not what it should be has no class of its own. What a newer corral made is its own.
+            if type(error) is sqlite3.DatabaseError and not ledger.read_only:
                 ledger.rebuild(str(error))
                 hint = "ask again: the next answer rests on the new one"
                 raise CorralError(ledger.notice or str(error), hint=hint) from error
@@ -31,7 +32,16 @@ def open_ledger(*, or_memory: bool = False) -> Generator[Ledger]:
         finally:
             ledger.close()
     except (OSError, sqlite3.Error) as error:
-        raise CorralError(f"the ledger below {places.state_dir()} can't be used: {error}") from error
+        reason = "the disk is full" if _is_full(places.state_dir()) else str(error)
+        raise CorralError(f"the ledger below {places.state_dir()} can't be used: {reason}") from error
+
+
+def _is_full(directory: str) -> bool:
+    """SQLite calls some writes to a full disk an I/O error."""
+    try:
+        return os.statvfs(directory).f_bavail == 0
+    except OSError:
+        return False
 
 
 def _open(or_memory: bool) -> Ledger:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
-from corral.store.private_file import make_private
+from corral.store.private_file import flush, make_private, read_only_uri
 from corral.version import __version__
 
 __all__ = ["SCHEMA", "Ledger", "Reading", "SourceState"]
@@ -48,17 +48,24 @@ class Ledger:
         """Something was stored."""
         self.in_memory = unwritable is not None
         self._aside: str | None = None
+        self._found: os.stat_result | None = None
+        """The file that was opened, to tell whether another stands in its place."""
         if self.in_memory:
             self.db = _open_in_memory(self.path)
             self.notice = f"{state_dir} can't be written ({unwritable}): nothing is kept, logs are read every time"
             return
         os.makedirs(state_dir, mode=0o700, exist_ok=True)
-        if aside and not os.path.lexists(self.path):
-            self._aside = f"{self.path}.new-{os.getpid()}"
-            _sweep(state_dir)
+        if not os.path.lexists(self.path):
+            if aside:
+                self._aside = name_aside(self.path)
+                _sweep(state_dir)
+        elif not (os.access(self.path, os.W_OK) and os.access(state_dir, os.W_OK)):
+            # SQLite would say so only with its first write, or fail to read what it can't share with others.
+            raise OSError(errno.EROFS, "it is read-only", self.path)
         try:
             self.db = self._open()
         except sqlite3.OperationalError:
+            self._drop_aside()
             raise
         except sqlite3.DatabaseError as error:
             self.db = self._rebuild(str(error))
@@ -66,6 +73,7 @@ class Ledger:
     def _open(self) -> sqlite3.Connection:
         path = self._aside or self.path
         make_private(path)
+        self._found = os.stat(path)
         db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
         if self._aside:
             db.execute("PRAGMA journal_mode = OFF")
@@ -86,7 +94,7 @@ class Ledger:
             db.close()
             self.read_only = True
             self.notice = f"{self.path} was made by a newer corral (schema {found}): it is read, and not written"
-            db = sqlite3.connect(f"file:{self.path}?mode=ro", uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
+            db = sqlite3.connect(read_only_uri(self.path), uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         return db
 
     def publish(self) -> None:
@@ -102,9 +110,7 @@ class Ledger:
         self.db.execute("COMMIT")
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.close()
-        fd = os.open(self._aside, os.O_RDONLY | os.O_CLOEXEC)
-        os.fsync(fd)
-        os.close(fd)
+        flush(self._aside)
         try:
             os.link(self._aside, self.path)
         except FileExistsError:
@@ -115,28 +121,35 @@ class Ledger:
             os.rename(self._aside, self.path)  # a filesystem without links
         with suppress(FileNotFoundError):
             os.unlink(self._aside)
-        directory = os.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        os.fsync(directory)
-        os.close(directory)
+        flush(os.path.dirname(self.path))
         self._aside = None
         self.db = self._open()
 
     def _rebuild(self, why: str) -> sqlite3.Connection:
-        """Set a broken file aside, save what can be read of it, and go on with a new one."""
+        """Set a broken file aside, save what can be read of it, and go on with a new one; one process at a time."""
         from corral.store.ledger_backup import list_backups
-        from corral.store.ledger_salvage import salvage
+        from corral.store.ledger_salvage import keep_broken, put_in_place, salvage
+        from corral.store.locks import take_lock
 
-        broken = f"{self.path}.broken-{time.strftime('%Y%m%dT%H%M%S')}"
-        os.rename(self.path, broken)
-        for suffix in ("-wal", "-shm"):
-            with suppress(FileNotFoundError):
-                os.rename(self.path + suffix, broken + suffix)
-        db = self._open()
-        saved = sum(salvage(path, db) for path in (broken, *list_backups(self.path)))
+        lock = take_lock(os.path.dirname(self.path), "ledger.lock", wait_seconds=_BUSY_SECONDS)
+        if lock is None:
+            raise sqlite3.OperationalError("another corral has been rebuilding it for long")
+        try:
+            if self._found is None or not os.path.samestat(self._found, os.stat(self.path)):
+                self.notice = f"the ledger could not be used ({why}): another corral has just made it anew"
+                return self._open()
+            broken, made = keep_broken(self.path), name_aside(self.path)
+            make_private(made)
+            db = sqlite3.connect(made, isolation_level=None)
+            _create(db)
+            saved = sum(salvage(path, db) for path in (broken, *list_backups(self.path)))
+            put_in_place(db, made, self.path)
+        finally:
+            os.close(lock)
         self.notice = (
             f"the ledger could not be used ({why}): it is now {broken}; {saved} rows were saved, logs are read anew"
         )
-        return db
+        return self._open()
 
     def rebuild(self, why: str) -> None:
         """The same for damage that showed only later."""
@@ -242,9 +255,17 @@ class Ledger:
 
     def close(self) -> None:
         self.db.close()
+        self._drop_aside()
+
+    def _drop_aside(self) -> None:
         if self._aside:
             with suppress(FileNotFoundError):
                 os.unlink(self._aside)
+
+
+def name_aside(path: str) -> str:
+    """A name that nobody else has: of two containers with one home, both may be process 7."""
+    return f"{path}.new-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def _find_schema(db: sqlite3.Connection) -> int | None:
@@ -257,8 +278,11 @@ def _find_schema(db: sqlite3.Connection) -> int | None:
 def _open_in_memory(path: str) -> sqlite3.Connection:
     """An empty ledger, or a copy of the one at `path` if it can be read and is of this schema."""
     db = sqlite3.connect(":memory:", isolation_level=None)
+    if not os.path.isfile(path):  # who opens a pipe waits for its other end
+        _create(db)
+        return db
     with suppress(sqlite3.Error):
-        old = sqlite3.connect(f"file:{path}?mode=ro&immutable=1", uri=True)
+        old = sqlite3.connect(f"{read_only_uri(path)}&immutable=1", uri=True)
         if _find_schema(old) == SCHEMA:
             old.backup(db)
         old.close()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
 from corral.store.ledger_sums import rebuild_sums
+from corral.store.private_file import flush, read_only_uri
 
 _TABLES = ("homes", "sessions", "events", "deeds", "unrecorded")
 _INDEXED = {
@@ -17,13 +21,45 @@ _INDEXED = {
 """Tables of which an index has all that matters once more."""
 
 
+def keep_broken(path: str) -> str:
+    """Give a broken ledger, and what its log still holds, a second name that nothing else has.
+
+    The first name goes only when a new ledger takes it: who is killed before has lost nothing.
+    """
+    stamp, number = time.strftime("%Y%m%dT%H%M%S"), 1
+    while os.path.lexists(broken := f"{path}.broken-{stamp}" + (f"-{number}" if number > 1 else "")):
+        number += 1
+    for suffix in ("-wal", ""):
+        with suppress(FileNotFoundError):
+            try:
+                os.link(path + suffix, broken + suffix)
+            except FileNotFoundError:
+                raise
+            except OSError:  # a filesystem without links
+                shutil.copyfile(path + suffix, broken + suffix)
+                os.chmod(broken + suffix, 0o600)
+    return broken
+
+
+def put_in_place(db: sqlite3.Connection, made: str, path: str) -> None:
+    """Let a ledger that is whole stand at `path`, on the disk, without the log of the one before."""
+    db.execute("PRAGMA journal_mode = WAL")
+    db.close()
+    for suffix in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            os.unlink(path + suffix)
+    flush(made)
+    os.replace(made, path)
+    flush(os.path.dirname(path))
+
+
 def salvage(broken: str, db: sqlite3.Connection) -> int:
     """Copy every row that can still be read, table by table; how many there were.
 
     Prices and sums are made anew: nothing says by which prices the rows were priced.
     """
     try:
-        old = sqlite3.connect(f"file:{broken}?mode=ro", uri=True)
+        old = sqlite3.connect(read_only_uri(broken), uri=True)
         old.text_factory = bytes  # damaged text must not stop the rest
     except sqlite3.Error:
         return 0

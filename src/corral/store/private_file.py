@@ -20,3 +20,17 @@ def make_private(path: str) -> None:
             raise OSError(errno.ELOOP, "not a regular file", path) from None
         return
     os.close(fd)
+
+
+def read_only_uri(path: str) -> str:
+    """For SQLite, of a file that is not written: `?`, `#` and `%` in its path are not what they are in a URI."""
+    from urllib.parse import quote
+
+    return f"file:{quote(path)}?mode=ro"
+
+
+def flush(path: str) -> None:
+    """Wait until a file or directory is on the disk."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    os.fsync(fd)
+    os.close(fd)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable
 
+from corral.store.private_file import read_only_uri
 from corral.store.sql_views import list_views, read_definitions
 
 _STEPS = 20_000
@@ -27,7 +29,7 @@ class GuardedLedger:
     def __init__(self, path: str, cost_usd: CostFunction, seconds: float) -> None:
         """Raises sqlite3.Error when there is no ledger, or one whose tables are not as these views expect."""
         self._deadline = time.monotonic() + seconds
-        self._db = sqlite3.connect(f"file:{_quote(path)}?mode=ro", uri=True, isolation_level=None, timeout=5)
+        self._db = sqlite3.connect(_find_uri(path), uri=True, isolation_level=None, timeout=5)
         self._db.create_function("cost_usd", 8, cost_usd, deterministic=True)
         self._db.executescript(read_definitions())
         self._views = frozenset(view.name for view in list_views())
@@ -81,7 +83,7 @@ class GuardedLedger:
         return sqlite3.SQLITE_OK if allowed else sqlite3.SQLITE_DENY
 
 
-def _quote(path: str) -> str:
-    from urllib.parse import quote
-
-    return quote(path)
+def _find_uri(path: str) -> str:
+    """Where nothing can be written SQLite can't share the file, and nobody changes it: it is read as it is."""
+    alone = not os.access(os.path.dirname(path), os.W_OK) and not os.path.exists(f"{path}-wal")
+    return read_only_uri(path) + ("&immutable=1" if alone else "")

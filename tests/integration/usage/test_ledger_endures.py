@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -110,6 +112,32 @@ def test_a_page_that_is_torn_is_told_and_the_next_run_is_right(world: World) -> 
     assert done.returncode == 1 and "ledger.db.broken-" in done.stderr and "Traceback" not in done.stderr
     assert world.usage()["total"] == before
     check_sums(world)
+
+
+def test_several_that_find_it_unusable_save_it_once(world: World) -> None:
+    for number in range(5):
+        world.session(f"s{number}", *(world.line() for _ in range(40)))
+    assert world.events() == 200
+    world.session("s0", world.line())  # the copy of today does not have it
+    assert world.events() == 201
+    shutil.rmtree(world.bucket)
+    with sqlite3.connect(state_of(world) / "ledger.db") as db:
+        db.execute("UPDATE about SET schema = 1")
+    db.close()
+    running = [start(world) for _ in range(5)]
+    assert [process.wait(60) for process in running] == [0] * 5
+    assert world.events() == 201
+    kept = [path for path in state_of(world).glob("ledger.db.broken-*") if path.suffix[-4:] not in ("-wal", "-shm")]
+    assert len(kept) == 1
+    check_sums(world)
+
+
+def test_a_pipe_in_its_place_is_not_waited_for(world: World) -> None:
+    world.session("s", world.line(), world.line())
+    state_of(world).mkdir(parents=True)
+    os.mkfifo(state_of(world) / "ledger.db")
+    report = world.usage()
+    assert report["total"]["events"] == 2 and "not a regular file" in report["notice"]
 
 
 def test_copies_are_made_after_a_change_and_never_without(world: World) -> None:

@@ -9,11 +9,14 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from corral.store.ledger import SCHEMA, Ledger
 from corral.store.ledger_backup import KEPT, back_up
+from corral.store.ledger_salvage import keep_broken
 from corral.store.row_making import digest
 from tests.unit.store.readings import MadeUpPricer, kept_sums, reading, true_sums
 
@@ -228,3 +231,65 @@ class TestDisk:
         assert not back_up(memory)
         memory.close()
         assert (tmp_path / "ledger.db").read_bytes() == before
+
+
+class TestReadOnly:
+    def test_a_ledger_that_can_not_be_written_is_refused_and_read_into_memory(self):
+        place = tempfile.mkdtemp()  # others may enter it, unlike pytest's own
+        try:
+            ledger = Ledger(place)
+            fill(ledger, 2)
+            ledger.close()
+            os.chmod(ledger.path, 0o444)
+            os.chmod(place, 0o555)
+            child = os.fork()
+            if child == 0:
+                os._exit(_open_as_a_stranger(place))
+            assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        finally:
+            os.chmod(place, 0o700)
+            shutil.rmtree(place)
+
+    def test_a_path_with_the_signs_of_a_uri_is_read_all_the_same(self, tmp_path):
+        place = tmp_path / "50%41 #1?"
+        ledger = Ledger(str(place))
+        fill(ledger, 1)
+        ledger.db.execute("UPDATE about SET schema = 99")
+        ledger.close()
+        newer = Ledger(str(place))
+        assert newer.read_only and newer.db.execute("SELECT count(*) FROM events").fetchone() == (60,)
+        newer.close()
+        with sqlite3.connect(ledger.path) as db:
+            db.execute("UPDATE about SET schema = 1")
+        db.close()
+        saved = Ledger(str(place))
+        assert saved.db.execute("SELECT count(*) FROM events").fetchone() == (60,)
+        saved.close()
+
+
+def _open_as_a_stranger(place: str) -> int:
+    """0 if all is as it should be. Root is asked for nothing, so it becomes somebody else."""
+    try:
+        if os.geteuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        try:
+            Ledger(place)
+        except OSError:
+            memory = Ledger(place, unwritable="read-only")
+            return 0 if memory.db.execute("SELECT count(*) FROM events").fetchone() == (120,) else 3
+        return 2
+    except BaseException:  # a child of the test's process must end here
+        return 4
+
+
+def test_a_second_set_aside_in_one_second_overwrites_nothing(tmp_path):
+    path = str(tmp_path / "ledger.db")
+    names = set()
+    for number in range(3):
+        with open(path, "w") as file:
+            file.write(str(number))
+        names.add(keep_broken(path))
+        os.unlink(path)
+    assert sorted(Path(name).read_text() for name in names) == ["0", "1", "2"]
