@@ -19,6 +19,7 @@ from corral.engine.periods import find_zone, parse_budget, parse_keys, parse_tim
 from corral.engine.plain import to_plain
 from corral.engine.usage_report import KEYS, UsageQuery, name_untraced, report_usage
 from corral.errors import CorralError
+from corral.store.ledger import Ledger
 
 _EXAMPLES = """\
 examples:
@@ -36,7 +37,7 @@ session that first recorded it. Times are local unless --tz names a zone. SINCE 
 (7d) or hours (12h) ago.
 
 exit codes: 0 ok, also when nothing was used · 1 the ledger can't be used, or more than the budget was spent · 2 usage
-            with --explain also 3 ambiguous · 4 not found"""
+            with --session or --explain also 3 ambiguous · with --explain 4 not found"""
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -56,7 +57,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument("-p", "--provider", metavar="P", help="only this provider")
     parser.add_argument("--model", metavar="M", help="only this model")
     parser.add_argument("--project", metavar="DIR", help="only sessions that ran in DIR")
-    parser.add_argument("--session", metavar="ID", help="only this session, by its full id")
+    parser.add_argument("--session", metavar="ID", help="only this session: its id, the start of it, or provider:id")
     parser.add_argument("--budget", metavar="AMOUNT", help="fail when more was spent; per day, week … if --by says so")
     parser.add_argument("--explain", metavar="SESSION", help="which lines of a session were counted, and why")
     shape = parser.add_mutually_exclusive_group()
@@ -77,16 +78,20 @@ def run(args: argparse.Namespace) -> int:
         since=parse_time(args.since, zone, now),
         until=parse_time(args.until, zone, now),
         zone=zone,
-        provider=_find_provider(args.provider) if args.provider else None,
+        provider=_find_provider(args.provider) if args.provider is not None else None,
         model=args.model,
-        project=os.path.abspath(os.path.expanduser(args.project)) if args.project else None,
+        project=_find_project(args.project) if args.project is not None else None,
         session=args.session,
     )
+    if by == ("tool",) and args.model is not None:
+        raise CorralError("no CLI records which model called a tool: --by tool without --model", exit_code=2)
     trend, drawn = None, sys.stdout.isatty() and not (args.json or args.csv)
     with open_ledger(or_memory=True) as ledger:
         update_ledger(ledger, progress_bar())
         if may_have_problem(ledger):
             _tell_config_problem()
+        if query.session is not None:
+            query = _find_session(ledger, query)
         report = report_usage(ledger, query)
         if args.json:
             report = name_untraced(ledger, query, report)
@@ -120,6 +125,21 @@ def _find_provider(name: str) -> str:
     from corral.engine.catalogue import find_provider
 
     return find_provider(name).name
+
+
+def _find_project(name: str) -> str:
+    if not name:  # a variable of a script that is not set must not mean everything
+        raise CorralError("--project needs a directory", exit_code=2)
+    return os.path.abspath(os.path.expanduser(name))
+
+
+def _find_session(ledger: Ledger, query: UsageQuery) -> UsageQuery:
+    from corral.system.light_import import import_msgspec
+
+    import_msgspec()
+    from corral.engine.usage_session import narrow_to_session
+
+    return narrow_to_session(ledger, query)
 
 
 def _explain(args: argparse.Namespace) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from decimal import Decimal
 
 from corral.cli.screen import cells, paint, table, tilde
+from corral.engine.usage_labels import TIME_KEYS
 from corral.engine.usage_report import UsageReport, UsageRow
 
 TYPE_CHECKING = False
@@ -29,10 +30,13 @@ def render(
 ) -> list[str]:
     """A table, the total, and what is not in it. `drawn`: with bars, and with a trend how the last days ran."""
     if not report.rows:
-        return ["no usage is recorded, or none that was asked for", *_budget_lines(report.budget, colour)]
+        nothing = "no usage is recorded, or none that was asked for"
+        remarks = [paint(text, "amber", colour) for text in _remarks(report)]
+        return [nothing, *remarks, *_budget_lines(report.budget, colour)]
     if by == ("tool",):
         rows = [("TOOL", "CALLS"), *((row.key["tool"] or "", f"{row.calls:,}") for row in report.rows)]
-        return table(rows, (0,), width)
+        notice = [paint(report.notice, "amber", colour)] if report.notice else []
+        return [*table(rows, (0,), width), *notice, *_budget_lines(report.budget, colour)]
     turns = any(row.turns is not None for row in report.rows)
     figures = [_head(turns), *(_cells(row, turns) for row in (*report.rows, report.total))]
     widths = [max(map(len, column)) for column in zip(*figures, strict=True)]
@@ -50,7 +54,10 @@ def render(
         # A drawing that is cut would lie: it is there as a whole or not at all.
         if _natural_width(rows) > width:
             rows = [row[:-1] for row in rows]
-    lines = table(rows, gives_way=(0,), width=width)
+    # A time that is cut names another time: the rest of the keys gives way, the longest first.
+    named = [column for column, name in enumerate(by) if name not in TIME_KEYS]
+    named.sort(key=lambda column: -max(cells(row[column]) for row in rows))
+    lines = table(rows, gives_way=named or (0,), width=width)
     lines[0] = paint(lines[0], "grey", colour)
     lines += [paint(text, "amber", colour) for text in _remarks(report)]
     return lines + _budget_lines(report.budget, colour)

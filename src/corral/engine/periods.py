@@ -9,6 +9,7 @@ from corral.engine.usage_report import KEYS
 from corral.errors import CorralError
 from corral.system.local_zone import LocalZone
 
+_LEAST_BUDGET, _MOST_BUDGET = Decimal("0.000001"), Decimal(10) ** 15
 _ALL_KEYS = "keys are " + ", ".join(KEYS)
 
 
@@ -69,9 +70,9 @@ def parse_time(text: str | None, zone: tzinfo, now: float) -> float | None:
     if text is None:
         return None
     number, unit = text[:-1], text[-1:]
-    if number.isdecimal() and unit in "dh":
-        return now - timedelta(**{"d": {"days": int(number)}, "h": {"hours": int(number)}}[unit]).total_seconds()
     try:
+        if number.isdecimal() and unit in "dh":
+            return now - timedelta(**{"d": {"days": int(number)}, "h": {"hours": int(number)}}[unit]).total_seconds()
         moment = datetime.fromisoformat(text)
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError) as error:
@@ -84,6 +85,6 @@ def parse_budget(text: str) -> Decimal:
         amount = Decimal(text)
     except ArithmeticError:
         amount = Decimal(-1)
-    if not amount.is_finite() or amount <= 0:
+    if not amount.is_finite() or not _LEAST_BUDGET <= amount <= _MOST_BUDGET:
         raise CorralError(f"{text!r} is no amount", hint="for example --budget 50 or --budget 12.50", exit_code=2)
     return amount

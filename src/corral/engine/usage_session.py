@@ -13,6 +13,7 @@ from corral.engine.naming import Name, parse_name
 from corral.engine.settings import read_settings
 from corral.engine.told_sessions import ToldSessions
 from corral.engine.usage_homes import list_usage_homes
+from corral.engine.usage_types import UsageQuery
 from corral.errors import Ambiguous, NotFound
 from corral.model.key import spoken_id
 from corral.model.usage import UsageSource
@@ -77,6 +78,25 @@ def find_named(ledger: Ledger, name: str) -> NamedSession:
         work_dir=candidate.work_dir,
         sources=tuple(_choose(sources[provider], home, scope, session_id)),
     )
+
+
+def narrow_to_session(ledger: Ledger, query: UsageQuery) -> UsageQuery:
+    """The query with the whole id, and the provider, of the one session that it names. Raises Ambiguous.
+
+    A name that the ledger does not know stays: such a session has used nothing.
+    """
+    wanted = parse_name(query.session or "")
+    known = {
+        (provider, session_id)
+        for provider, home, scope, session_id, _ in list_sessions(ledger.db)
+        if query.provider in (None, provider) and _fits(wanted, provider, home, scope, session_id)
+    }
+    exact = {one for one in known if wanted.session_id in (one[1], spoken_id(one[1]))}
+    found = sorted(exact or known)
+    if len(found) > 1:
+        lines = "\n".join(f"  {provider}:{session_id}" for provider, session_id in found)
+        raise Ambiguous(f"{query.session!r} could be any of {len(found)} sessions:\n{lines}")
+    return query._replace(provider=found[0][0], session=found[0][1]) if found else query
 
 
 def _list_sources(ledger: Ledger, provider: Provider, wanted: Name) -> Iterator[UsageSource]:

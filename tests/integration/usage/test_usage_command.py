@@ -118,3 +118,23 @@ def test_csv_and_table_say_the_same(world: World) -> None:
             world.command(*words), env=world.env, capture_output=True, text=True, timeout=60, check=True
         )
         assert "800" in done.stdout and "1200" in done.stdout.replace(",", "")
+
+
+def test_a_session_has_the_names_that_are_shown(world: World) -> None:
+    world.session("ab-1", world.line())
+    world.session("ab-2", world.line(), world.line())
+    counts = {name: world.usage("--session", name)["total"]["events"] for name in ("ab-2", "kimi-cli:ab-1", "no")}
+    assert counts == {"ab-2": 2, "kimi-cli:ab-1": 1, "no": 0}
+    done = _run(world, "--session", "ab")
+    assert done.returncode == 3 and "kimi-cli:ab-1" in done.stderr and "kimi-cli:ab-2" in done.stderr
+
+
+@pytest.mark.parametrize("words", [("--project", ""), ("--provider", ""), ("--by", "tool", "--model", "m")])
+def test_a_filter_that_would_not_be_one_is_refused(world: World, words: tuple[str, ...]) -> None:
+    world.session("s", world.line())
+    done = _run(world, *words)
+    assert done.returncode == 2 and done.stderr.startswith("corral: ")
+
+
+def _run(world: World, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(world.command(*words), env=world.env, capture_output=True, text=True, timeout=60, check=False)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from decimal import Decimal
 
 import pytest
 
 from corral.cli.usage_table import bar, render, say_money
 from corral.engine.budget import check_budget
-from corral.engine.periods import parse_budget, parse_keys
-from corral.engine.usage_report import CostReport, UsageReport, UsageRow
+from corral.engine.periods import parse_budget, parse_keys, parse_time
+from corral.engine.usage_report import CostReport, SkipRow, UsageReport, UsageRow
 from corral.errors import CorralError
 from corral.model.usage import TokenUsage
 
@@ -109,3 +110,35 @@ def test_keys_are_taken_with_blanks_and_capitals():
 @pytest.mark.parametrize(("text", "amount"), [("50", "50"), ("0.01", "0.01"), ("1e3", "1000")])
 def test_a_budget_is_taken_as_written(text: str, amount: str):
     assert parse_budget(text) == Decimal(amount)
+
+
+@pytest.mark.parametrize("text", ["99999999999d", "9" * 30 + "h", "9" * 5000 + "d", "", "d", "7w", "2026-02-30"])
+def test_what_is_no_time_is_said_and_no_bug(text):
+    with pytest.raises(CorralError, match="is no time"):
+        parse_time(text, UTC, 1_794_000_000.0)
+
+
+@pytest.mark.parametrize("text", ["1e999999", "1e-999999", "1e-30"])
+def test_a_budget_is_money(text):
+    with pytest.raises(CorralError, match="is no amount"):
+        parse_budget(text)
+
+
+def test_what_is_missing_is_said_also_where_nothing_was_counted():
+    total = UsageRow(key={}, events=0, tokens=TokenUsage(), cost=CostReport(None, "USD", 0, 0), turns=0)
+    empty = report(total=total)._replace(skipped=(SkipRow("/a", 0, "torn"),), notice="read-only")
+    _, skipped, notice = render(empty, ("day",), width=80, colour=False)
+    assert skipped.startswith("1 line could not be counted") and notice == "read-only"
+
+
+def test_calls_of_tools_stand_beside_budget_and_notice():
+    found = report(row("Shell git", None, key="tool")._replace(calls=3), total=row(None, "5"))
+    found = found._replace(notice="read-only", budget=check_budget(found, ("tool",), Decimal(1)))
+    lines = render(found, ("tool",), width=80, colour=False)
+    assert lines[-2] == "read-only" and lines[-1].endswith("$5.00 of $1.00: over the budget")
+
+
+def test_a_narrow_terminal_cuts_names_and_never_times():
+    one = row(None, "1")._replace(key={"day": "2026-11-15", "project": "/src/" + "long" * 20})
+    lines = render(report(one, total=row(None, "1")), ("day", "project"), width=80, colour=False)
+    assert lines[1].startswith("2026-11-15  /src/") and "…" in lines[1] and len(lines[1]) <= 80
