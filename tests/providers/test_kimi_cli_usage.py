@@ -364,11 +364,12 @@ class TestSources:
         sub = write(session / "subagents" / AGENT / "wire.jsonl")
         (session / "subagents" / "link").symlink_to(sub.parent)
         (session / "subagents" / "x").mkdir()
-        (session / "subagents" / "x" / "wire.jsonl").symlink_to(sub)
-        (tmp_path / "sessions" / BUCKET / "s2").mkdir()
-        os.mkfifo(tmp_path / "sessions" / BUCKET / "s2" / "wire.jsonl")
+        (link := session / "subagents" / "x" / "wire.jsonl").symlink_to(sub)
+        (session / "subagents" / "y").mkdir()
+        os.mkfifo(pipe := session / "subagents" / "y" / "wire.jsonl")
         found = {item.path: item for item in list_usage_sources(self.home(tmp_path))}
-        assert {path: item.agent for path, item in found.items()} == {str(own): None, str(sub): AGENT}
+        agents = {str(own): None, str(sub): AGENT, str(link): "x", str(pipe): "y"}  # who reads them says what they are
+        assert {path: item.agent for path, item in found.items()} == agents
         assert {(item.session_id, item.scope, item.work_dir) for item in found.values()} == {("s1", BUCKET, WORK_DIR)}
 
     def test_no_home_no_sources(self, tmp_path: Path) -> None:

@@ -296,10 +296,11 @@ class TestSources:
         sub = write(session / "agents" / "agent-0" / "wire.jsonl")
         (session / "agents" / "link").symlink_to(sub.parent)
         (session / "agents" / "agent-1").mkdir()
-        os.mkfifo(session / "agents" / "agent-1" / "wire.jsonl")
+        os.mkfifo(pipe := session / "agents" / "agent-1" / "wire.jsonl")
         (session / "state.json").write_text(json.dumps({"id": "session_2", "cwd": WORK_DIR, "forkedFrom": "session_1"}))
         found = {item.path: item for item in list_usage_sources(self.home(tmp_path))}
-        assert {path: item.agent for path, item in found.items()} == {str(main): None, str(sub): "agent-0"}
+        agents = {str(main): None, str(sub): "agent-0", str(pipe): "agent-1"}  # who reads it says what it is
+        assert {path: item.agent for path, item in found.items()} == agents
         assert {(item.session_id, item.work_dir, item.parent_id) for item in found.values()} == {
             ("session_2", WORK_DIR, "session_1")
         }

@@ -78,18 +78,24 @@ def test_a_line_of_300_mb_costs_neither_memory_nor_its_neighbours(world: World) 
 
 def test_what_stands_in_the_place_of_a_log_is_passed_by(world: World) -> None:
     before = world.usage()["total"]
+    places: set[str] = set()
     for number, log in enumerate(_logs(world)):
         for kind in ("fifo", "link", "directory"):
             place = log.parent.parent / f"{number}{kind}" / "wire.jsonl" if log.name == "wire.jsonl" else None
             place = place or log.with_name(f"{number:08d}-0000-4000-8000-{kind.encode().hex()[:8]:0>12}.jsonl")
             place.parent.mkdir(exist_ok=True)
+            if place.name == "wire.jsonl":
+                places.add(str(place))
             if kind == "fifo":
                 os.mkfifo(place)
             elif kind == "link":
                 place.symlink_to(log)
             else:
                 place.mkdir()
-    assert world.usage()["total"] == before
+    report = world.usage()
+    assert report["total"] == before
+    told = {row["path"] for row in report["skipped"] if row["reason"] == "can't be read: not a regular file"}
+    assert len(places) == 6 and places <= told
 
 
 def test_a_log_that_turns_into_something_else_keeps_what_was_counted(world: World) -> None:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from corral.cli.screen import cells, paint, table, tilde
 from corral.engine.usage_labels import TIME_KEYS
 from corral.engine.usage_report import UsageReport, UsageRow
+from corral.engine.usage_types import UNREAD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -163,9 +164,10 @@ def _remarks(report: UsageReport) -> list[str]:
     traced = [f"{row.events:,} × {row.kind} ({row.provider})" for row in report.unrecorded if row.events]
     if traced:
         remarks.append("not recorded by the CLI, tokens unknown: " + ", ".join(traced))
-    if report.skipped:
-        lines = "line" if len(report.skipped) == 1 else "lines"
-        remarks.append(f"{len(report.skipped):,} {lines} could not be counted (--json lists them)")
+    unread = sum(1 for one in report.skipped if one.reason.startswith(UNREAD))
+    for count, noun, fate in ((unread, "log", "be read"), (len(report.skipped) - unread, "line", "be counted")):
+        if count:
+            remarks.append(f"{count:,} {noun}{'s' if count > 1 else ''} could not {fate} (--json lists them)")
     if report.notice:
         remarks.append(report.notice)
     return remarks

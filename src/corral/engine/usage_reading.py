@@ -10,6 +10,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from corral.engine.told_sessions import ToldSessions
+from corral.engine.usage_types import UNREAD
 from corral.model.usage import ModelSource, UsageEvent, UsageSource
 from corral.providers import Provider
 from corral.sidecar.files import Unreadable, open_regular
@@ -17,6 +18,7 @@ from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
 from corral.store.row_making import make_rows
 from corral.system.descriptors import is_ready
 from corral.system.stamps import may_fork
+from corral.system.usage_batch import Gathered
 
 _HEAD_BYTES = 1024
 _TAIL_BYTES = 1024
@@ -31,6 +33,7 @@ _RECORDED, _JOURNAL, _CONFIG, _UNKNOWN = (
     source.value for source in (ModelSource.RECORDED, ModelSource.JOURNAL, ModelSource.CONFIG, ModelSource.UNKNOWN)
 )
 """As plain text: they cross a pipe."""
+_NEVER_READ = SourceState(0, 0, 0, -1, 0, 0, 0, 0)
 
 
 class Pending(NamedTuple):
@@ -55,15 +58,15 @@ class Reader:
         provider, source, before, _ = pending
         fd = open_regular(source.path)
         if isinstance(fd, Unreadable):
-            return None
+            return None if fd.code == "io:ENOENT" else self._tell_unread(pending, fd.reason)
         try:
             seen = os.fstat(fd)
             head = os.pread(fd, _HEAD_BYTES, 0)
             since = before.offset if before is not None and _goes_on(fd, head, before) else 0
             batch = provider.read_usage(source, since, fd)
             tail = _sum_tail(fd, batch.next_offset)
-        except OSError:
-            return None
+        except OSError as error:
+            return self._tell_unread(pending, error.strerror or str(error))
         finally:
             os.close(fd)
         state = SourceState(
@@ -72,6 +75,13 @@ class Reader:
         models = self._find_models(provider, source, batch.events)
         begun_at = self._told.find_begin(provider.name, source.home, source.session_id) if source.session_id else None
         return make_rows(Reading(source, state, batch, models, since, begun_at), self.pricer)
+
+    def _tell_unread(self, pending: Pending, reason: str) -> Rows:
+        """A skip, with a state that no file has: it is tried again whenever all is looked at."""
+        state = (pending.before or _NEVER_READ)._replace(mtime_ns=-1)
+        found = Gathered(pending.source, state.offset)
+        found.skip(state.offset, f"{UNREAD}: {reason}")
+        return make_rows(Reading(pending.source, state, found.to_batch(), [], state.offset, None), self.pricer)
 
     def _find_models(
         self, provider: Provider, source: UsageSource, events: Sequence[UsageEvent]

@@ -69,6 +69,10 @@ class UnrecordedRow(NamedTuple):
     events: int | None
 
 
+UNREAD = "can't be read"
+"""How the reason begins where a whole file was skipped."""
+
+
 class SkipRow(NamedTuple):
     path: str
     offset: int

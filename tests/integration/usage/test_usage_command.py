@@ -120,6 +120,22 @@ def test_csv_and_table_say_the_same(world: World) -> None:
         assert "800" in done.stdout and "1200" in done.stdout.replace(",", "")
 
 
+def test_a_log_that_is_none_is_told_and_read_once_it_is_one(world: World) -> None:
+    wire = world.session("s", world.line(), world.line())
+    wire.rename(wire.with_name("away"))
+    wire.symlink_to(wire.with_name("away"))
+    world.session("t", world.line())
+    report = world.usage()
+    assert report["total"]["events"] == 1
+    assert [(row["path"], row["reason"]) for row in report["skipped"]] == [
+        (str(wire), "can't be read: not a regular file")
+    ]
+    wire.unlink()
+    wire.with_name("away").rename(wire)
+    report = world.usage()
+    assert report["total"]["events"] == 3 and report["skipped"] == []
+
+
 def test_a_session_has_the_names_that_are_shown(world: World) -> None:
     world.session("ab-1", world.line())
     world.session("ab-2", world.line(), world.line())

@@ -126,9 +126,10 @@ def test_a_budget_is_money(text):
 
 def test_what_is_missing_is_said_also_where_nothing_was_counted():
     total = UsageRow(key={}, events=0, tokens=TokenUsage(), cost=CostReport(None, "USD", 0, 0), turns=0)
-    empty = report(total=total)._replace(skipped=(SkipRow("/a", 0, "torn"),), notice="read-only")
-    _, skipped, notice = render(empty, ("day",), width=80, colour=False)
-    assert skipped.startswith("1 line could not be counted") and notice == "read-only"
+    empty = report(total=total)._replace(skipped=(SkipRow("/a", 0, "torn"), SkipRow("/b", 0, "can't be read: x")))
+    _, unread, skipped, notice = render(empty._replace(notice="read-only"), ("day",), width=80, colour=False)
+    assert unread.startswith("1 log could not be read") and skipped.startswith("1 line could not be counted")
+    assert notice == "read-only"
 
 
 def test_calls_of_tools_stand_beside_budget_and_notice():

@@ -37,7 +37,7 @@ def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[Usa
 
 def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]:
     for entry in visits.scan(session):
-        if entry.name == "wire.jsonl" and entry.is_file(follow_symlinks=False):
+        if entry.name == "wire.jsonl":
             # kimi 1.51: whatever starts a sub-agent is written to its parent's log as well (2026-11)
             visits.tie(session, entry.path)
             yield entry.path, None
@@ -45,6 +45,6 @@ def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]
             for agent in visits.scan(entry.path):
                 if agent.is_dir(follow_symlinks=False) and is_valid_id(agent.name):
                     for log in visits.scan(agent.path):
-                        if log.name == "wire.jsonl" and log.is_file(follow_symlinks=False):
+                        if log.name == "wire.jsonl":
                             visits.settle(agent.path)
                             yield log.path, agent.name

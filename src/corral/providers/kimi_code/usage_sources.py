@@ -61,6 +61,6 @@ def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]
             for agent in visits.scan(entry.path):
                 if agent.is_dir(follow_symlinks=False) and is_valid_id(agent.name):
                     for log in visits.scan(agent.path):
-                        if log.name == "wire.jsonl" and log.is_file(follow_symlinks=False):
+                        if log.name == "wire.jsonl":
                             visits.settle(agent.path)
                             yield log.path, None if agent.name == MAIN else agent.name
