@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _BAR_WIDTH = 10
 _BUDGET_WIDTH = 20
+_LEAST_NAME = 10
+_FIRST_TO_GO = ("WRITTEN", "TURNS", "CACHED", "INPUT", "OUTPUT", "REQUESTS")
+"""Columns that give way on a narrow terminal, after names and long numbers: `--json` has them all."""
 
 
 def render(
@@ -38,8 +41,10 @@ def render(
         rows = [("TOOL", "CALLS"), *((row.key["tool"] or "", f"{row.calls:,}") for row in report.rows)]
         notice = [paint(report.notice, "amber", colour)] if report.notice else []
         return [*table(rows, (0,), width), *notice, *_budget_lines(report.budget, colour)]
-    turns = any(row.turns is not None for row in report.rows)
-    figures = [_head(turns), *(_cells(row, turns) for row in (*report.rows, report.total))]
+    head = _head(any(row.turns is not None for row in report.rows))
+    room = width - sum(2 + _least_width(name, report) for name in by)
+    head, short = _choose_columns(head, report, room)
+    figures = [head, *(_cells(row, head, short) for row in (*report.rows, report.total))]
     widths = [max(map(len, column)) for column in zip(*figures, strict=True)]
     keys = [
         tuple(name.upper() for name in by),
@@ -64,6 +69,26 @@ def render(
     return lines + _budget_lines(report.budget, colour)
 
 
+def _least_width(name: str, report: UsageReport) -> int:
+    """A time is shown whole, a name is known by its beginning."""
+    widest = max((cells(row.key[name] or "–") for row in report.rows), default=0)
+    return max(len(name), widest if name in TIME_KEYS else min(widest, _LEAST_NAME))
+
+
+def _choose_columns(head: tuple[str, ...], report: UsageReport, room: int) -> tuple[tuple[str, ...], bool]:
+    """The columns for which there is room, and whether numbers have to be short for that."""
+    for columns, short in ((head, False), *((_without(head, count), True) for count in range(len(head)))):
+        rows = [columns, *(_cells(row, columns, short) for row in (*report.rows, report.total))]
+        if _natural_width(rows) <= room:
+            return columns, short
+    return ("COST",), True
+
+
+def _without(head: tuple[str, ...], count: int) -> tuple[str, ...]:
+    left_out = _FIRST_TO_GO[:count]
+    return tuple(name for name in head if name not in left_out)
+
+
 def _natural_width(rows: Sequence[Sequence[str]]) -> int:
     widths = [max(map(cells, column)) for column in zip(*rows, strict=True)]
     return sum(widths) + 2 * (sum(1 for size in widths if size) - 1)
@@ -80,11 +105,25 @@ def _head(turns: bool) -> tuple[str, ...]:
     return (*(("TURNS",) if turns else ()), "REQUESTS", "INPUT", "CACHED", "WRITTEN", "OUTPUT", "COST")
 
 
-def _cells(row: UsageRow, turns: bool) -> tuple[str, ...]:
+def _cells(row: UsageRow, head: tuple[str, ...], short: bool) -> tuple[str, ...]:
     tokens = row.tokens
-    asked = ("–" if row.turns is None else f"{row.turns:,}",) if turns else ()
-    counts = (row.events, tokens.input, tokens.cache_read, tokens.cache_write + tokens.cache_write_1h)
-    return (*asked, *(f"{count:,}" for count in counts), f"{tokens.output + tokens.reasoning:,}", _say_cost(row))
+    counts = {
+        "TURNS": row.turns,
+        "REQUESTS": row.events,
+        "INPUT": tokens.input,
+        "CACHED": tokens.cache_read,
+        "WRITTEN": tokens.cache_write + tokens.cache_write_1h,
+        "OUTPUT": tokens.output + tokens.reasoning,
+    }
+    return tuple(_say_cost(row) if name == "COST" else _say_count(counts[name], short) for name in head)
+
+
+def _say_count(count: int | None, short: bool) -> str:
+    if count is None:
+        return "–"
+    if short and count >= 10_000:
+        return f"{count / 1e6:,.1f}M" if count >= 999_500 else f"{count / 1e3:.0f}k"
+    return f"{count:,}"
 
 
 def _say_cost(row: UsageRow) -> str:
