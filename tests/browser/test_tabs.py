@@ -131,6 +131,8 @@ def test_on_a_phone_the_list_is_the_start_and_a_tab_fills_the_screen(site: Site,
     seen.shows("session ")
     expect(seen.page.locator(".sidebar")).to_be_hidden()
     assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    for name in ("End", "How do you know?"):
+        expect(seen.page.get_by_role("button", name=name, exact=True)).to_be_in_viewport(ratio=1)
     seen.page.locator(".xterm-screen").tap()
     seen.page.keyboard.type("abc")
     seen.page.get_by_role("button", name="Ctrl", exact=True).tap()

@@ -11,6 +11,8 @@ export interface Said {
   word: string;
   /** The word with what is known beside it. */
   words: string;
+  /** The same where there is little room. */
+  short?: string;
 }
 
 /** The states in the order in which the filters show them. */
@@ -42,6 +44,7 @@ export function sayState(session: Session, now: number): Said {
         colour: "red",
         word: "lost",
         words: at === null ? "lost in a turn" : `lost in a turn, ${clock(at, now)}`,
+        short: at === null ? "lost" : `lost ${clock(at, now)}`,
       };
     }
     case "unknown": {
@@ -58,17 +61,18 @@ export function sayState(session: Session, now: number): Said {
 
 function sayLive(session: Session, now: number): Said {
   const span = session.turn_started_at === null ? "" : ` ${age(now - session.turn_started_at)}`;
+  const quiet = session.updated_at === null ? "" : ` ${age(now - session.updated_at)}`;
   switch (session.activity) {
     case "waiting": {
-      const what = session.waits_for ? `waits: ${session.waits_for}` : `waits for you${span}`;
-      return { sign: "◆", colour: "amber", word: "waiting", words: what };
+      const what = session.waits_for ? `waits${span}: ${session.waits_for}` : `waits for you${span}`;
+      return { sign: "◆", colour: "amber", word: "waiting", words: what, short: `waits${span}` };
     }
     case "busy":
       return { sign: "◐", colour: "blue", word: "busy", words: `busy${span}` };
     case "ready":
-      return { sign: "●", colour: "green", word: "ready", words: "ready" };
+      return { sign: "●", colour: "green", word: "ready", words: `ready${quiet}` };
     case null:
-      return { sign: "●", colour: "green", word: "live", words: "live" };
+      return { sign: "●", colour: "green", word: "live", words: `live${quiet}` };
   }
 }
 

@@ -222,3 +222,15 @@ test("money says whose prices it was made with, of which day, and what is assume
   assert.equal(sayOrigins([listed, own], "mine"), "Prices: your own");
   assert.equal(sayOrigins([listed], null), "No price is known");
 });
+
+test("a live session says for how long, and a lost one when, also where there is little room", () => {
+  const at = new Date(2026, 10, 15, 9, 14).getTime() / 1000;
+  const say = (changes: Partial<Session>) => sayState(session("a", { updated_at: at, ...changes }), at + 125);
+  assert.equal(say({}).words, "ready 2 min");
+  assert.equal(say({ activity: null }).words, "live 2 min");
+  const waiting = { activity: "waiting", turn_started_at: at + 85, waits_for: "npm test" } as const;
+  assert.equal(say(waiting).words, "waits 40 s: npm test");
+  assert.equal(say(waiting).short, "waits 40 s");
+  assert.equal(say({ state: "orphaned" }).words, "lost in a turn, 09:14");
+  assert.equal(say({ state: "orphaned" }).short, "lost 09:14");
+});
