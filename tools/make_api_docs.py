@@ -19,7 +19,7 @@ This page is made from the code by `tools/make_api_docs.py`; `GET /api/openapi.j
 Every request needs the exact `Host`, and the cookie of a login or `Authorization: Bearer <token>` with the token from
 `<state>/server/token` (only the static page and the login itself need neither). A change (POST, DELETE) also needs
 `Content-Type: application/json`, `X-Corral: 1` and an `Origin` that is the server's own. Errors are
-`{"error": {"reason", "message", "remedy", "go_there"}}` with status 400, 401, 403, 404, 409, 421, 429 or 500.
+`{"error": {"reason", "message", "remedy", "go_there"}}` with status 400, 401, 403, 404, 405, 409, 421, 429 or 500.
 """
 TAIL = """\
 ## Events

@@ -90,6 +90,8 @@ def attach_tab(tab: str, *, clear: bool) -> int:
         if terminal is not None and terminal.standing is Standing.ENDED:
             forget_tab(tab)
             return _say_end(terminal.status)
+        if terminal is not None and terminal.standing is Standing.LOST:
+            raise _lost() from error
         raise CorralError(f"it can't be shown: {error}", hint="corral terminals lists what is left") from error
     match viewing.left:
         case Left.DETACHED:
@@ -99,7 +101,11 @@ def attach_tab(tab: str, *, clear: bool) -> int:
             forget_tab(tab)
             return _say_end(viewing.status)
         case Left.LOST:
-            raise CorralError("the terminal is gone: its holder was killed", hint="corral ps shows what can be resumed")
+            raise _lost()
+
+
+def _lost() -> CorralError:
+    return CorralError("the terminal is gone: its holder was killed", hint="corral ps --all shows what can be resumed")
 
 
 def _say_end(status: int | None) -> int:

@@ -51,10 +51,10 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    if not args.detach and not has_terminal():
-        raise CorralError("there is no terminal here to show it in", hint="corral run … --detach starts it anyway")
     work_dir = os.path.realpath(os.path.expanduser(args.directory))
     fresh = plan_fresh(args.provider, work_dir, with_arguments=bool(args.rest))
+    if not args.detach and not has_terminal():
+        raise CorralError("there is no terminal here to show it in", hint="corral run … --detach starts it anyway")
     _agree_on_directory(fresh, work_dir, yes=args.yes)
     _offer_hooks(fresh, unasked=args.install_hooks, declined=args.no_hooks)
     size = _DETACHED_SIZE if args.detach else terminal_size()

@@ -56,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     except AlreadyRunning as error:
         if not args.reuse or error.running is None:
             raise
-        _show_other(error.running, browse=args.open)
+        _show_other(error.running, browse=args.open, wanted=args.port)
     else:
         _tell_stopped()
     return 0
@@ -70,11 +70,13 @@ def _show(link: str, *, browse: bool) -> None:
         webbrowser.open(link)
 
 
-def _show_other(running: Running, *, browse: bool) -> None:
+def _show_other(running: Running, *, browse: bool, wanted: int | None) -> None:
     from corral.server.server_files import ServerFiles
 
     _show(running.link(ServerFiles(places.state_dir()).make_code()), browse=browse)
     tell(f"a server runs already (pid {running.pid}), and goes on; this link works once")
+    if wanted and wanted != running.port:
+        tell(f"it stays where it is: stop it first, then --port {wanted} moves it")
 
 
 def _tell_stopped() -> None:

@@ -40,7 +40,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    if args.forget:
+    if args.forget is not None:
         return _forget(args.forget)
     found = list_tabs()
     if args.json:

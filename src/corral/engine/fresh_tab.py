@@ -16,8 +16,8 @@ def start_fresh_tab(
     provider: str, work_dir: str, arguments: Sequence[str], *, size: Size, trust: bool, live_only: bool
 ) -> str:
     """The new tab's id. Raises NotOpened: ask_trust and hooks_missing are questions, the others are refusals."""
-    if not os.path.isabs(work_dir):
-        raise NotOpened("work_dir_missing", f"{work_dir} is not an absolute path")
+    if not os.path.isabs(work_dir) or "\0" in work_dir:
+        raise NotOpened("work_dir_missing", f"{work_dir!r} is not an absolute path")
     work_dir = os.path.realpath(work_dir)
     try:
         fresh = plan_fresh(provider, work_dir, with_arguments=bool(arguments))

@@ -15,6 +15,7 @@ from corral.engine.launch import NotStarted
 from corral.engine.naming import find_session
 from corral.engine.opening import Size, open_resumed
 from corral.engine.reference import session_ref
+from corral.engine.resume import plan_to_resume
 from corral.engine.tabs import Tab, find_tab_started_on, list_tabs
 from corral.engine.whereabouts import InTab, Whereabouts, find_whereabouts
 from corral.errors import CorralError
@@ -102,16 +103,23 @@ class Restorer:
                 return Opened(tab=where.tab, plan="attach" if isinstance(plan, Attach) else "wait")
             refused = refuse_live(plan) if isinstance(plan, Attach) else _starting(plan.pid)
             raise not_opened(refused, where)
-        if not trust and session.work_dir and os.path.isdir(session.work_dir):
-            ask_first(session.work_dir)
         with self._turn(full_name_of(session.key)):
-            return self._resume(session.key, tab=None, size=size, anyway=anyway, tell=tell)
+            return self._resume(session.key, tab=None, size=size, anyway=anyway, ask=not trust, tell=tell)
 
     def _resume(
-        self, key: SessionKey, *, tab: str | None, size: Size, anyway: bool, tell: Callable[[str], None]
+        self,
+        key: SessionKey,
+        *,
+        tab: str | None,
+        size: Size,
+        anyway: bool,
+        ask: bool = False,
+        tell: Callable[[str], None],
     ) -> Opened:
         name = full_name_of(key)
         try:
+            if ask:  # only about what would be started: nobody is asked to trust a directory, and then refused
+                ask_first(plan_to_resume(name, anyway=anyway)[1].cwd)
             started = open_resumed(name, anyway=anyway, size=size, tell=tell, tab=tab)
         except NotStarted as error:
             if error.refused.reason is Refusal.ALREADY_LIVE and (open_in := _find_open_tab(key)):

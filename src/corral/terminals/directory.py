@@ -103,8 +103,10 @@ def find_terminal(directory: str, tab: str) -> Terminal | None:
 
 
 def forget_terminal(directory: str, tab: str) -> None:
-    """Drop what an ended program left, once its holder is gone; client.dismiss_terminal does both."""
+    """Drop what an ended program or a dead holder left; client.dismiss_terminal asks the holder to leave before."""
     if _TAB.match(tab):
+        if (one := find_terminal(directory, tab)) and _is_dead(one):
+            _remove(directory, tab, SOCKET, RECORD)
         _remove(directory, tab, EXIT, LOG)
 
 

@@ -14,4 +14,8 @@ def decide_served(verdict: SessionVerdict, *, terminal: str | None = None) -> At
         case State.PENDING:
             return Wait(pid=verdict.processes[-1].pid)
         case _:
-            return Refused(reason=Refusal.CLAIMED_ELSEWHERE, message=verdict.reason)
+            return Refused(
+                reason=Refusal.CLAIMED_ELSEWHERE,
+                message=verdict.reason,
+                remedy=("go on with it there, or quit it there and try again",),
+            )

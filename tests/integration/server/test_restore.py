@@ -7,6 +7,7 @@ import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
 
+from corral.demo.conversation import Home, Session, take_turn
 from corral.terminals.directory import list_terminals
 from tests.integration.server.serving import Serving
 from tests.integration.server.test_tabs import say
@@ -188,3 +189,20 @@ def test_a_binding_that_was_tampered_with_starts_nothing(serving):
     refused = serving.ask("POST", f"/api/tabs/{tab}/open", {})
     assert refused.status in (404, 409)
     assert not [one for one in serving.sessions().values() if one["state"] == "live"]
+
+
+def test_nobody_is_asked_to_trust_a_directory_and_then_refused(serving):
+    home = Home(serving.world.root / ".kimi", str(serving.world.work))
+    assert home.prepare() is None
+    session = Session(home, "00000000-0000-4000-8000-000000000001").create("Somewhere else")
+    take_turn(session, "hello")
+    home.register(session.id)
+    wait_until(lambda: serving.sessions().get(session.id, {}).get("state") == "idle", "the session")
+    path = f"/api/sessions/{serving.sessions()[session.id]['ref']}/open"
+    assert serving.ask("POST", path, {}).reason == "ask_trust"
+    claim = {"schema_version": 1, "pid": 4217, "session_id": session.id, "work_dir": home.work_dir}
+    claim |= {"hostname": "another-host", "started_at": 1_700_000_000.0, "kimi_cli_version": "1.51.0"}
+    (session.path / "runtime.json").write_text(json.dumps(claim))
+    refused = serving.ask("POST", path, {})
+    assert refused.reason == "claimed_elsewhere" and refused.body["error"]["remedy"]
+    assert serving.tabs() == {}

@@ -37,6 +37,9 @@ def test_a_second_server_is_refused_unless_it_may_be_the_first(serving):
     reused = serving.world.corral("serve", "--reuse")
     assert reused.returncode == 0
     assert serving.log_in(reused.stdout.strip().partition("#code=")[2])
+    assert "stays" not in reused.stderr
+    moved = serving.world.corral("serve", "--reuse", "--port", "1")
+    assert moved.stdout.startswith(serving.origin) and "it stays where it is" in moved.stderr
 
 
 def test_a_port_that_another_program_took_is_named_and_nothing_is_served(world):

@@ -99,7 +99,8 @@ def test_a_directory_that_is_new_and_hooks_that_are_missing_are_asked_about_firs
     body = {"provider": "kimi-cli", "work_dir": str(serving.world.work)}
     assert serving.ask("POST", "/api/tabs", body).reason == "ask_trust"
     assert serving.ask("POST", "/api/tabs", {**body, "trust": True}).reason == "hooks_missing"
-    assert serving.ask("POST", "/api/tabs", {**body, "work_dir": "/nowhere/at/all"}).reason == "work_dir_missing"
+    for nowhere in ("/nowhere/at/all", "", "/with\0nothing"):
+        assert serving.ask("POST", "/api/tabs", {**body, "work_dir": nowhere}).reason == "work_dir_missing"
     assert serving.ask("POST", "/api/tabs", {**body, "provider": "qwen-code"}).reason == "provider_missing"
     assert serving.tabs() == {}
     assert list(serving.world.state.glob("bindings/*")) == []

@@ -60,7 +60,12 @@ def test_a_lost_tab_is_listed_as_lost(world):
     wait_until(lambda: is_gone(identity), "the agent's end by SIGHUP")
     assert world.tab(tab)["standing"] == "lost"
     assert "lost" in world.corral("terminals").stdout
-    assert world.corral("attach", tab).returncode != 0
+    window = world.on_terminal("attach", tab)
+    window.wait_screen("its holder was killed")
+    assert window.wait_exit() == 1
+    assert world.corral("terminals", "--forget", "").returncode == 4
+    assert world.corral("terminals", "--forget", tab).returncode == 0
+    assert world.json("terminals")["terminals"] == []
 
 
 def test_a_damaged_binding_shows_why_and_harms_no_other(world):
