@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import test from "node:test";
 import { arrange, type Filter } from "../src/arrange.ts";
 import { Backoff } from "../src/backoff.ts";
-import { age, money, shortPath, tokens } from "../src/format.ts";
+import { age, money, shellWord, shortPath, tokens } from "../src/format.ts";
 import { isAnswer, isPointer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
 import type { Session, UsageRow } from "../src/types.ts";
 import { daysBetween, sayOrigins, stack } from "../src/usage.ts";
@@ -233,4 +233,10 @@ test("a live session says for how long, and a lost one when, also where there is
   assert.equal(say(waiting).short, "waits 40 s");
   assert.equal(say({ state: "orphaned" }).words, "lost in a turn, 09:14");
   assert.equal(say({ state: "orphaned" }).short, "lost 09:14");
+});
+
+test("a command to copy means the same to a shell", () => {
+  const words = ["tmux", "-S", "/tmp/t-0/my socket", "select-window", "-t", "%1", ";", "attach-session", "it's"];
+  const said = "tmux -S '/tmp/t-0/my socket' select-window -t %1 ';' attach-session 'it'\\''s'";
+  assert.equal(words.map(shellWord).join(" "), said);
 });

@@ -14,6 +14,7 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from corral.server import api, messages, page
 from corral.server.credentials import COOKIE_SECONDS, Credentials
+from corral.server.event_stream import EventStream
 from corral.server.guard import Guard
 from corral.server.openapi import describe_api
 from corral.server.refusals import Refusing
@@ -134,12 +135,12 @@ ENDPOINTS = (
 )
 
 
-def build_app(files: ServerFiles, credentials: Credentials, hosts: Iterable[str], start_number: int) -> Guard:
+def build_app(files: ServerFiles, credentials: Credentials, hosts: Iterable[str], events: EventStream) -> Guard:
     """The whole server as one ASGI application; the guard is its outermost layer."""
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:
-        service = Service(start_number)
+        service = Service(events)
         app.state.service = service
         await service.start()
         try:

@@ -33,6 +33,7 @@ class EventStream:
         self._events: deque[Event] = deque()
         self._bytes = 0
         self._arrived = asyncio.Event()
+        self._ended = False
         self.subscribers = 0
 
     def publish(self, name: str, body: object) -> None:
@@ -44,6 +45,14 @@ class EventStream:
             old = self._events.popleft()
             self._bytes -= len(old.data)
             self._first = old.number
+        self._wake()
+
+    def end(self) -> None:
+        """The server stops: everybody has had the last event."""
+        self._ended = True
+        self._wake()
+
+    def _wake(self) -> None:
         arrived, self._arrived = self._arrived, asyncio.Event()
         arrived.set()
 
@@ -65,6 +74,8 @@ class EventStream:
                 position = batch[-1].number
                 yield b"".join(event.data for event in batch)
                 continue
+            if self._ended:
+                return
             arrived = self._arrived
             try:
                 await asyncio.wait_for(arrived.wait(), _COMMENT_SECONDS)

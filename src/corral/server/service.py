@@ -40,9 +40,9 @@ _MOST_CHANGES = 200
 class Service:
     """One per server. Its coroutines belong to the event loop; the watcher and the tabs have threads of their own."""
 
-    def __init__(self, start_number: int) -> None:
+    def __init__(self, events: EventStream) -> None:
         state = places.state_dir()
-        self.events = EventStream(start_number)
+        self.events = events
         self.log = EventLog(os.path.join(state, "server", "log.jsonl"))
         self.layout = LayoutFile(state)
         bindings = os.path.join(state, "bindings")

@@ -20,6 +20,7 @@ from msgspec import Struct
 from corral.errors import CorralError
 from corral.server.app import build_app
 from corral.server.credentials import Credentials
+from corral.server.event_stream import EventStream
 from corral.server.server_files import Running, ServerFiles, bracketed
 from corral.system import places
 from corral.system.descriptors import are_left, most_open
@@ -68,7 +69,8 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     files.keep_port(port)
     running = Running(pid=os.getpid(), host=bind.host, port=port)
     credentials = Credentials(files.read_secret("secret"), files.read_secret("token"), port)
-    app = build_app(files, credentials, allowed_hosts(host, port), files.next_start())
+    events = EventStream(files.next_start())
+    app = build_app(files, credentials, allowed_hosts(host, port), events)
     config = uvicorn.Config(
         app,
         http="h11",
@@ -89,15 +91,16 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.enable()
     gc.set_threshold(20_000, 20, 100)  # thousands of sessions are replaced at a time, and none of them in a circle
-    asyncio.run(_Server(config, lambda: _begin(files, running, tell)).serve(sockets=[listener]))
+    asyncio.run(_Server(config, lambda: _begin(files, running, tell), events.end).serve(sockets=[listener]))
 
 
 class _Server(uvicorn.Server):
     """Tells when it listens; ends with code 0 when it is asked to stop."""
 
-    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_started: Callable[[], None], on_stopping: Callable[[], None]) -> None:
         super().__init__(config)
         self._on_started = on_started
+        self._on_stopping = on_stopping
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -113,6 +116,10 @@ class _Server(uvicorn.Server):
             gc.collect()
             gc.freeze()
             self._on_started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._on_stopping()  # a stream that nobody ends would be waited for, then broken off with a traceback
+        await super().shutdown(sockets=sockets)
 
 
 def _begin(files: ServerFiles, running: Running, tell: Callable[[Running, str], None]) -> None:

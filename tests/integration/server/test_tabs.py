@@ -49,7 +49,11 @@ def test_a_server_that_is_killed_loses_no_byte(serving):
 def test_a_stopped_server_ends_cleanly_and_its_terminals_live_on(serving):
     tab = serving.start_tab()
     pid = serving.tabs()[tab]["pid"]
+    page = serving.events()  # as a page that is open has it
     assert serving.stop() == 0
+    assert "Traceback" not in serving.errors()
+    assert next(iter(page))[1] == "hello"
+    page.close()
     assert serving.world.tab(tab)["pid"] == pid
     serving.start()
     assert serving.tabs()[tab]["pid"] == pid
