@@ -12,6 +12,7 @@ from corral.errors import Ambiguous, CorralError, NotFound
 from corral.model.key import is_valid_id, spoken_id
 from corral.model.restore import Refusal
 from corral.model.session import Session
+from corral.system.text import printable
 
 
 def find_session(name: str, *, anyway: bool = False, probing: bool = False) -> Session:
@@ -42,8 +43,8 @@ def full_name(session: Session, *, with_home: bool = False) -> str:
 def _list(candidates: list[Session]) -> str:
     homes = {(one.provider, one.key.home) for one in candidates}
     with_home = len(homes) > len({provider for provider, _ in homes})
-    lines = (f"  {full_name(one, with_home=with_home)}  {one.state}  {one.work_dir or ''}" for one in candidates)
-    return "\n".join(lines)
+    lines = (f"{full_name(one, with_home=with_home)}  {one.state}  {one.work_dir or ''}" for one in candidates)
+    return "\n".join(f"  {printable(line)}" for line in lines)  # a directory's name may have lines of its own
 
 
 class Name(NamedTuple):

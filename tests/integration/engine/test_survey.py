@@ -214,8 +214,12 @@ def test_what_a_foreign_file_says_cannot_move_the_cursor(machine: Machine) -> No
     state = json.loads(path.read_text())
     state["cwd"] = "/tmp/\x1b[31mred\nline"
     path.write_text(json.dumps(state))
-    session_id = path.parent.name
-    for words in (("ps", "--all"), ("show", session_id), ("explain", session_id), ("resume", session_id), ("doctor",)):
+    other = path.parent.parent / f"{path.parent.name}-too"
+    shutil.copytree(path.parent, other)
+    (other / "state.json").write_text(json.dumps(state | {"id": other.name}))
+    session, unclear = path.parent.name, path.parent.name[:-1]
+    shown = [(verb, name) for verb in ("show", "explain", "resume") for name in (session, unclear)]
+    for words in (("ps", "--all"), *shown, ("doctor",)):
         done = machine.corral(*words)
         assert "\x1b" not in done.stdout + done.stderr
         assert "\nline" not in done.stdout + done.stderr

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -236,8 +237,12 @@ def test_dismissed_sessions_stay_away_over_a_restart(serving):
 def test_a_live_session_of_another_terminal_is_named_and_not_opened_a_second_time(serving):
     terminal = serving.world.program_on_terminal([str(serving.world.program), "-w", str(serving.world.work)])
     terminal.wait_screen("session ")
-    wait_until(lambda: any(one["state"] == "live" for one in serving.sessions().values()), "the session")
-    (session,) = [one for one in serving.sessions().values() if one["state"] == "live"]
+
+    def find() -> list[Any]:
+        return [one for one in serving.sessions().values() if one["pid"] == terminal.pid]
+
+    wait_until(find, "the session")
+    (session,) = find()
     refused = serving.ask("POST", f"/api/sessions/{session['ref']}/open", {"trust": True})
     assert (refused.status, refused.reason) == (409, "already_live")
     assert str(terminal.pid) in refused.body["error"]["message"]
