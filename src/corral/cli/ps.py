@@ -21,6 +21,7 @@ examples:
   corral ps                      what is live, waiting or lost
   corral ps --all                idle and empty sessions too
   corral ps ~/src/shop           sessions that ran in or below a directory
+  corral ps --usage              and what each of them cost today
   corral ps --state orphaned -q  ids only, for scripts
 
 signs: ◆ waits for you  ◐ busy  ● ready  ◌ starting  ○ idle  ✖ lost in a turn  ? unknown  ⇄ elsewhere  · empty
@@ -65,8 +66,10 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         default="need",
         help="order: " + ", ".join(_SORTS) + " (default: need)",
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="print ids only")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    shape = parser.add_mutually_exclusive_group()
+    shape.add_argument("-u", "--usage", action="store_true", help="what each session cost today")
+    shape.add_argument("-q", "--quiet", action="store_true", help="print ids only")
+    shape.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
     return parser
 
 
@@ -84,20 +87,35 @@ def run(args: argparse.Namespace) -> int:
         print_lines([session.session_id for session in ordered])
     else:
         folded = states is not None and args.state is None
-        print_lines(
-            render(survey, ordered, fold_doubt=folded, width=terminal_width(), colour=use_colour(), under=under)
-        )
+        today = _say_today() if args.usage else None
+        width, colour = terminal_width(), use_colour()
+        print_lines(render(survey, ordered, fold_doubt=folded, width=width, colour=colour, under=under, today=today))
     return 0
 
 
+def _say_today() -> dict[str, str]:
+    from corral.cli.progress import progress_bar
+    from corral.cli.usage_table import say_cost
+    from corral.engine.spent_today import sum_sessions_today
+
+    return {name: say_cost(row) for name, row in sum_sessions_today(progress_bar()).items()}
+
+
 def render(
-    survey: Survey, sessions: list[Session], *, fold_doubt: bool, width: int, colour: bool, under: str | None = None
+    survey: Survey,
+    sessions: list[Session],
+    *,
+    fold_doubt: bool,
+    width: int,
+    colour: bool,
+    under: str | None = None,
+    today: dict[str, str] | None = None,
 ) -> list[str]:
     """The table for people: rows, what may be open elsewhere, what could not be read, a line of counts."""
     rows = [session for session in sessions if not (fold_doubt and session.verdict.maybe_pids)]
     lines: list[str] = []
     if rows or survey.no_session_yet:
-        lines += _table(survey, rows, width, colour)
+        lines += _table(survey, rows, width, colour, today)
     lines += _doubt_lines(survey, sessions, width, colour)
     for problem in survey.degraded:
         lines.append(paint(f"! {problem.provider}: {problem.step}: {problem.reason}", "amber", colour))
@@ -112,13 +130,17 @@ def render(
     return lines
 
 
-def _table(survey: Survey, sessions: list[Session], width: int, colour: bool) -> list[str]:
+def _table(
+    survey: Survey, sessions: list[Session], width: int, colour: bool, today: dict[str, str] | None
+) -> list[str]:
+    """`today` says what each session cost, where that was asked."""
     now = survey.taken_at
     short = short_ids([session.session_id for session in sessions])
-    head = ("  STATE", "PROVIDER", "SESSION", "PID", "UP", "DIR", "TITLE")
+    spent = [today.get(str(session.key), "–") for session in sessions] if today is not None else [""] * len(sessions)
+    head = ("  STATE", "PROVIDER", "SESSION", "PID", "UP", "TODAY" if today is not None else "", "DIR", "TITLE")
     body: list[tuple[str, ...]] = []
     colours: list[str] = []
-    for session in sessions:
+    for session, cost in zip(sessions, spent, strict=True):
         said = say_state(session, now)
         colours.append(said.colour)
         up = age(now - session.pid_started_at) if session.pid_started_at else "–"
@@ -131,6 +153,7 @@ def _table(survey: Survey, sessions: list[Session], width: int, colour: bool) ->
                 short[session.session_id],
                 pids,
                 up,
+                cost,
                 where,
                 _title(session),
             )
@@ -138,8 +161,8 @@ def _table(survey: Survey, sessions: list[Session], width: int, colour: bool) ->
     for process in survey.no_session_yet:
         colours.append("grey")
         up = age(now - process.started_at)
-        body.append(("◌ no session yet", process.provider, "–", str(process.pid), up, tilde(process.work_dir), ""))
-    lines = table([head, *body], gives_way=(4, 5, 1, 3, 6, 2), width=width)
+        body.append(("◌ no session yet", process.provider, "–", str(process.pid), up, "", tilde(process.work_dir), ""))
+    lines = table([head, *body], gives_way=(4, 6, 1, 3, 7, 5, 2), width=width)
     width_of_state = max(cells(row[0]) for row in [head, *body])
     painted = [paint(lines[0], "grey", colour)]
     for line, name in zip(lines[1:], colours, strict=True):

@@ -115,7 +115,7 @@ def _cells(row: UsageRow, head: tuple[str, ...], short: bool) -> tuple[str, ...]
         "WRITTEN": tokens.cache_write + tokens.cache_write_1h,
         "OUTPUT": tokens.output + tokens.reasoning,
     }
-    return tuple(_say_cost(row) if name == "COST" else _say_count(counts[name], short) for name in head)
+    return tuple(say_cost(row) if name == "COST" else _say_count(counts[name], short) for name in head)
 
 
 def _say_count(count: int | None, short: bool) -> str:
@@ -126,7 +126,8 @@ def _say_count(count: int | None, short: bool) -> str:
     return f"{count:,}"
 
 
-def _say_cost(row: UsageRow) -> str:
+def say_cost(row: UsageRow) -> str:
+    """What a row cost, marked where part of it is assumed or has no price."""
     if row.cost.amount is None:
         return "unpriced" if row.events else "–"
     marks = ("~" if row.cost.assumed_events else "") + ("+" if row.cost.unpriced_events else "")

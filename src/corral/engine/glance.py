@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta, tzinfo
+from datetime import tzinfo
 from decimal import Decimal
 from typing import TypeVar
 
@@ -15,6 +15,7 @@ from corral.engine.account import update_ledger
 from corral.engine.ledger_access import open_ledger
 from corral.engine.selection import NOTEWORTHY, Selection
 from corral.engine.settings import read_settings
+from corral.engine.spent_today import find_begin
 from corral.engine.survey import take_survey
 from corral.engine.usage_report import CostReport, UsageQuery, report_usage
 from corral.model.verdict import Activity, State
@@ -112,9 +113,9 @@ def _sum_today(now: float) -> TodayUse:
     with open_ledger() as ledger:
         complete = _update(ledger)
         zone = LocalZone()
-        total = report_usage(ledger, UsageQuery(by=("provider",), since=_begin("day", now, zone), zone=zone)).total
+        total = report_usage(ledger, UsageQuery(by=("provider",), since=find_begin("day", now, zone), zone=zone)).total
         budgets = [
-            _use_budget(ledger, per, amount, _begin(per, now, zone), zone)
+            _use_budget(ledger, per, amount, find_begin(per, now, zone), zone)
             for per, amount in read_settings().budgets.items()
         ]
     return TodayUse(
@@ -137,13 +138,3 @@ def _update(ledger: Ledger) -> bool:
 def _use_budget(ledger: Ledger, per: str, amount: Decimal, since: float, zone: tzinfo) -> BudgetUse:
     used = report_usage(ledger, UsageQuery(by=("provider",), since=since, zone=zone)).total.cost.amount or Decimal(0)
     return BudgetUse(per=per, amount=amount, used=used, over=used > amount)
-
-
-def _begin(per: str, now: float, zone: tzinfo) -> float:
-    """The local midnight at which the day, the week (Monday) or the month began."""
-    day = datetime.fromtimestamp(now, zone).date()
-    if per == "week":
-        day -= timedelta(days=day.weekday())
-    elif per == "month":
-        day = day.replace(day=1)
-    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()

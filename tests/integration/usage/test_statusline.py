@@ -117,3 +117,17 @@ def test_a_faulty_configuration_is_a_word_in_the_line(world: World) -> None:
     assert done.stdout.endswith(" · config?\n")
     assert "fortnight" in json.loads(world.run("statusline", "--json").stdout)["config_problem"]
     assert world.run("config").returncode == 1
+
+
+def test_ps_says_what_each_session_cost_today(world: World) -> None:
+    world.session("old", world.line())
+    write_today(world, 40)
+    done = world.run("ps", "--all", "--usage")
+    assert done.returncode == 0, done.stderr
+    head, *rows = done.stdout.splitlines()
+    column = head.index("TODAY")
+    session = head.index("SESSION")
+    spent = {line[session:].split()[0]: line[column:].split()[0] for line in rows if "kimi-cli" in line}
+    assert (spent["s"], spent["old"]) == ("~$0.01", "–")
+    assert "TODAY" not in world.run("ps", "--all").stdout
+    assert world.run("ps", "--usage", "--json").returncode == 2

@@ -1,0 +1,31 @@
+"""What was recorded since a local midnight: where days, weeks and months begin, and what each session cost today."""
+
+from __future__ import annotations
+
+import time
+from datetime import datetime, timedelta, tzinfo
+
+from corral.engine.account import Tell, update_ledger
+from corral.engine.ledger_access import open_ledger
+from corral.engine.usage_report import UsageQuery, UsageRow, report_usage
+from corral.system.local_zone import LocalZone
+
+
+def sum_sessions_today(tell: Tell | None) -> dict[str, UsageRow]:
+    """By the name of the session (`provider:id`); those that used nothing are not there. Reads all that is new."""
+    zone = LocalZone()
+    with open_ledger(or_memory=True) as ledger:
+        update_ledger(ledger, tell)
+        midnight = find_begin("day", time.time(), zone)
+        rows = report_usage(ledger, UsageQuery(by=("session",), since=midnight, zone=zone)).rows
+    return {row.key["session"] or "": row for row in rows}
+
+
+def find_begin(per: str, now: float, zone: tzinfo) -> float:
+    """The local midnight at which the day, the week (Monday) or the month began."""
+    day = datetime.fromtimestamp(now, zone).date()
+    if per == "week":
+        day -= timedelta(days=day.weekday())
+    elif per == "month":
+        day = day.replace(day=1)
+    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
