@@ -14,7 +14,7 @@ from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
 from corral.providers.qwen_code import usage as reading
 from corral.providers.qwen_code.homes import NAME
-from corral.providers.qwen_code.usage_sources import list_usage_sources
+from corral.providers.qwen_code.usage_sources import list_transcripts, list_usage_sources
 from corral.system import blocks
 from corral.system.usage_files import read_source
 
@@ -385,13 +385,14 @@ class TestReading:
         assert len(batch.skipped) == 4
         assert [trace.kind for trace in batch.unrecorded] == [reading.UNCOUNTED]
 
-    def test_links_and_pipes_are_no_sources(self, tmp_path: Path) -> None:
+    def test_what_stands_in_the_place_of_a_transcript_is_listed_for_who_reads_it_to_tell(self, tmp_path: Path) -> None:
         source = write(tmp_path, line(response()))
         chats = Path(source.path).parent
         os.mkfifo(chats / f"{GONE}.jsonl")
         os.symlink(source.path, chats / f"{FORK}.jsonl")
         (chats / "notes.jsonl").write_bytes(line(response()))
-        assert [each.session_id for each in list_usage_sources(home_at(tmp_path))] == [SESSION]
+        assert {each.session_id for each in list_usage_sources(home_at(tmp_path))} == {SESSION, GONE, FORK}
+        assert [session_id for _, session_id, _ in list_transcripts(str(tmp_path))] == [SESSION]
 
     def test_a_file_that_became_a_pipe_or_went_away(self, tmp_path: Path) -> None:
         source = write(tmp_path, line(response()))

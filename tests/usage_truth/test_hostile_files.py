@@ -84,8 +84,7 @@ def test_what_stands_in_the_place_of_a_log_is_passed_by(world: World) -> None:
             place = log.parent.parent / f"{number}{kind}" / "wire.jsonl" if log.name == "wire.jsonl" else None
             place = place or log.with_name(f"{number:08d}-0000-4000-8000-{kind.encode().hex()[:8]:0>12}.jsonl")
             place.parent.mkdir(exist_ok=True)
-            if place.name == "wire.jsonl":
-                places.add(str(place))
+            places.add(str(place))
             if kind == "fifo":
                 os.mkfifo(place)
             elif kind == "link":
@@ -95,7 +94,28 @@ def test_what_stands_in_the_place_of_a_log_is_passed_by(world: World) -> None:
     report = world.usage()
     assert report["total"] == before
     told = {row["path"] for row in report["skipped"] if row["reason"] == "can't be read: not a regular file"}
-    assert len(places) == 6 and places <= told
+    assert len(places) == 9 and places <= told
+
+
+def test_a_pipe_in_the_place_of_a_transcript_leaves_its_session_to_the_monthly_file(world: World) -> None:
+    gone = {line["sessionId"] for line in _month_lines(world)} - {
+        path.stem for path in world.root.rglob("chats/*.jsonl")
+    }
+    before = world.usage()["total"]
+    os.unlink(world.ledger_path)
+    chats = next(world.root.rglob("chats"))
+    for session_id in gone:
+        os.mkfifo(chats / f"{session_id}.jsonl")
+    report = world.usage()
+    assert gone and {f"{session_id}.jsonl" for session_id in gone} <= {
+        Path(row["path"]).name for row in report["skipped"]
+    }
+    assert report["total"] == before
+
+
+def _month_lines(world: World) -> list[dict[str, Any]]:
+    (month,) = world.root.rglob("token-usage-*.jsonl")
+    return [json.loads(line) for line in month.read_bytes().splitlines()]
 
 
 def test_a_log_that_turns_into_something_else_keeps_what_was_counted(world: World) -> None:

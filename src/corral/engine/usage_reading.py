@@ -14,7 +14,7 @@ from corral.engine.usage_types import UNREAD
 from corral.model.usage import ModelSource, UsageEvent, UsageSource
 from corral.providers import Provider
 from corral.sidecar.files import Unreadable, open_regular
-from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
+from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState, to_unread
 from corral.store.row_making import make_rows
 from corral.system.descriptors import is_ready
 from corral.system.stamps import may_fork
@@ -33,7 +33,6 @@ _RECORDED, _JOURNAL, _CONFIG, _UNKNOWN = (
     source.value for source in (ModelSource.RECORDED, ModelSource.JOURNAL, ModelSource.CONFIG, ModelSource.UNKNOWN)
 )
 """As plain text: they cross a pipe."""
-_NEVER_READ = SourceState(0, 0, 0, -1, 0, 0, 0, 0)
 
 
 class Pending(NamedTuple):
@@ -78,7 +77,7 @@ class Reader:
 
     def _tell_unread(self, pending: Pending, reason: str) -> Rows:
         """A skip, with a state that no file has: it is tried again whenever all is looked at."""
-        state = (pending.before or _NEVER_READ)._replace(mtime_ns=-1)
+        state = to_unread(pending.before)
         found = Gathered(pending.source, state.offset)
         found.skip(state.offset, f"{UNREAD}: {reason}")
         return make_rows(Reading(pending.source, state, found.to_batch(), [], state.offset, None), self.pricer)

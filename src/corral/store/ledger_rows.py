@@ -48,6 +48,19 @@ class SourceState(NamedTuple):
     tail: int = 0
 
 
+_UNREAD_NS = -1
+"""The time of a file that could not be read: as none has it, it is tried again whenever all is looked at."""
+
+
+def to_unread(before: SourceState | None) -> SourceState:
+    """How a file that can't be read is kept, with what was read of it before."""
+    return (before or SourceState(0, 0, 0, 0, 0, 0, 0, 0))._replace(mtime_ns=_UNREAD_NS)
+
+
+def is_read(state: tuple[int, ...]) -> bool:
+    return SourceState(*state).mtime_ns != _UNREAD_NS
+
+
 class Reading(NamedTuple):
     """What one reading of one file gave, to be stored in one piece with how far it came."""
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from corral.store.ledger_rows import SHARED, STAND_IN, Row, Rows, SourceState
+from corral.store.ledger_rows import SHARED, STAND_IN, Row, Rows, SourceState, is_read
 
 _NAME_OF = "(SELECT session_id || '/' || scope FROM sessions WHERE sessions.id = {})"
 _PLACE_OF = (
@@ -132,7 +132,8 @@ class Writer:
     def _store_sessions(self, found: Sequence[Rows]) -> None:
         """The sessions whose own logs these are. What was known of one by its name alone becomes its own."""
         keys = {(self._home(rows.provider, rows.home), rows.scope, rows.session_id): rows for rows in found}
-        self._db.executemany(_UPSERT_SESSION, [(*key, rows.work_dir, True) for key, rows in keys.items()])
+        read = {key: is_read(rows.state) for key, rows in keys.items()}
+        self._db.executemany(_UPSERT_SESSION, [(*key, rows.work_dir, read[key]) for key, rows in keys.items()])
         bare = {
             (home, session_id): session
             for home in {key[0] for key in keys}
@@ -143,7 +144,7 @@ class Writer:
         for home, scope, session_id in keys:
             found_id = self._find_session(home, scope, session_id)
             self._sessions[home, scope, session_id] = found_id
-            if scope and (home, session_id) in bare:
+            if scope and (home, session_id) in bare and read[home, scope, session_id]:
                 self._adopt(bare[home, session_id], found_id)
 
     def _home(self, provider: str, path: str) -> int:

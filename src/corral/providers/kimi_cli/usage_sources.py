@@ -13,7 +13,7 @@ from corral.system.visits import Visits
 
 
 def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
-    """The log of every session and of every sub-agent that has one; links and FIFOs are none."""
+    """The log of every session and of every sub-agent that has one; who reads one that is no file says so."""
     visits = visits or Visits()
     visits.scan_below(f"{home.path}/sessions")
     by_bucket = read_registry(home.path).by_bucket

@@ -18,7 +18,7 @@ _MOST_FORKS = 32
 
 
 def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
-    """The log of every agent of every session; links and FIFOs are none."""
+    """The log of every agent of every session; who reads one that is no file says so."""
     visits = visits or Visits()
     visits.scan_below(f"{home.path}/sessions")
     for bucket in list_buckets(home.path):

@@ -25,25 +25,26 @@ _MONTH_FILE = re.compile(r"token-usage-\d{4}-\d{2}\.jsonl\Z")
 
 
 def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
-    """Every transcript, archived ones too, and the monthly files. Links and special files are left out."""
+    """Every transcript, archived ones too, and the monthly files; also what is no file where a transcript should be:
+    who reads it says so."""
     root = find_data_root(home)
     if visits is not None:
         _note_places(home, root, visits)
     if root is None:
         return
-    for scope, session_id, path in list_transcripts(root):
-        head = _read_head(path)
+    for scope, session_id, entry in _list_places(root):
+        head = _read_head(entry.path)
         yield UsageSource(
             provider=NAME,
             home=home.path,
             scope=scope,
             session_id=session_id,
-            path=path,
+            path=entry.path,
             work_dir=head.work_dir,
             parent_id=head.parent_id,
             generation=_count_forks(os.path.join(root, "projects", scope, "chats"), head),
         )
-    for entry in _list_files(os.path.join(root, "usage")):
+    for entry in _list_entries(os.path.join(root, "usage")):
         if _MONTH_FILE.match(entry.name):
             yield UsageSource(provider=NAME, home=home.path, scope="", session_id="", path=entry.path)
 
@@ -67,22 +68,25 @@ def list_parents(root: str) -> Iterator[str]:
 
 
 def list_transcripts(root: str) -> Iterator[tuple[str, str, str]]:
-    """Scope, session and path of every transcript beneath a data root."""
+    """Scope, session and path of every transcript beneath a data root. Links and special files are none."""
+    for scope, session_id, entry in _list_places(root):
+        if entry.is_file(follow_symlinks=False):
+            yield scope, session_id, entry.path
+
+
+def _list_places(root: str) -> Iterator[tuple[str, str, os.DirEntry[str]]]:
+    """The same with whatever stands where a transcript should be."""
     for project in _list_directories(os.path.join(root, "projects")):
         chats = os.path.join(project.path, "chats")
         for directory in (chats, os.path.join(chats, "archive")):
-            for entry in _list_files(directory):
+            for entry in _list_entries(directory):
                 session_id = entry.name.removesuffix(TRANSCRIPT_SUFFIX)
                 if session_id != entry.name and is_session_id(session_id):
-                    yield project.name, session_id, entry.path
+                    yield project.name, session_id, entry
 
 
 def _list_directories(path: str) -> list[os.DirEntry[str]]:
     return [entry for entry in _list_entries(path) if entry.is_dir()]
-
-
-def _list_files(path: str) -> list[os.DirEntry[str]]:
-    return [entry for entry in _list_entries(path) if entry.is_file(follow_symlinks=False)]
 
 
 def _list_entries(path: str) -> list[os.DirEntry[str]]:
