@@ -191,4 +191,5 @@ export interface UsageReport {
   skipped: { path: string; offset: number; reason: string }[];
   notice: string | null;
   prices: PriceOrigin[];
+  notes: string[];
 }

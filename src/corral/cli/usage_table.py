@@ -208,6 +208,7 @@ def _remarks(report: UsageReport) -> list[str]:
     for count, noun, fate in ((unread, "log", "be read"), (len(report.skipped) - unread, "line", "be counted")):
         if count:
             remarks.append(f"{count:,} {noun}{'s' if count > 1 else ''} could not {fate} (--json lists them)")
+    remarks += report.notes
     if report.notice:
         remarks.append(report.notice)
     return remarks

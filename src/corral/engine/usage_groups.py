@@ -49,9 +49,7 @@ def add_up(ledger: Ledger, query: UsageQuery) -> Sums:
     """By the query's keys: what `SUMMED` names. Turns mean nothing where a key or filter is not known of them."""
     columns = list(dict.fromkeys(column for name in query.by for column in _COLUMNS.get(name, ())))
     where, values = _filter_sql(query)
-    joined = ""
-    if query.provider or query.project or query.session or not _OF_SESSIONS.isdisjoint(query.by):
-        joined = " JOIN sessions ON sessions.id = session JOIN homes ON homes.id = sessions.home"
+    joined = _join_sql(query)
     select = f"SELECT {', '.join((*columns, *(f'sum({name})' for name in SUMMED)))} FROM "
     rest = f"{joined}{where}" + (f" GROUP BY {', '.join(columns)}" if columns else "")
     labels = Labels(query.zone)
@@ -71,6 +69,17 @@ def add_up(ledger: Ledger, query: UsageQuery) -> Sums:
         key = tuple(_name(part, named, labels, quarter) for part in query.by)
         sums, known = row[len(columns) :], found.get(key)
         found[key] = [*sums] if known is None else [one + other for one, other in zip(known, sums, strict=True)]
+    return found
+
+
+def list_models(ledger: Ledger, query: UsageQuery) -> set[str]:
+    """The models of the requests that a query is about, as far as they are known."""
+    query = query._replace(by=("model",))
+    where, values = _filter_sql(query)
+    found: set[str] = set()
+    for source, given, _ in _list_pieces(ledger, query):
+        rows = ledger.db.execute(f"SELECT DISTINCT model FROM {source}{_join_sql(query)}{where}", (*given, *values))
+        found.update(model for (model,) in rows if model)
     return found
 
 
@@ -102,6 +111,12 @@ def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[tuple[str, list[
         bounds = [max(since, quarter * _QUARTER_S), min(until, (quarter + 1) * _QUARTER_S)]
         if not first <= quarter < last and bounds[0] < bounds[1] and least <= quarter <= most:
             yield f"({_CUT})", [quarter, *bounds, quarter, *bounds], quarter
+
+
+def _join_sql(query: UsageQuery) -> str:
+    if query.provider or query.project or query.session or not _OF_SESSIONS.isdisjoint(query.by):
+        return " JOIN sessions ON sessions.id = session JOIN homes ON homes.id = sessions.home"
+    return ""
 
 
 def _filter_sql(query: UsageQuery) -> tuple[str, list[object]]:

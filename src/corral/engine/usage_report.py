@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from corral.engine.footing import find_currency
-from corral.engine.usage_groups import NOT_OF_TURNS, SUMMED, add_up
+from corral.engine.usage_gaps import list_concerned, list_skips, list_unrecorded, say_vague, where_clause
+from corral.engine.usage_groups import NOT_OF_TURNS, SUMMED, add_up, list_models
 from corral.engine.usage_types import (
     CostReport,
     PriceOrigin,
@@ -54,25 +55,25 @@ def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
         if by_tool
         else (_row(dict(zip(query.by, key, strict=True)), sums, rate, code, turns_known) for key, sums in ordered)
     )
+    skipped, vague = list_skips(ledger, query)
+    unrecorded = list_unrecorded(ledger, query)
     return UsageReport(
         schema=SCHEMA,
         rows=tuple(rows),
         total=_row({}, total, rate, code, query.model is None and not by_tool),
-        unrecorded=tuple(_unrecorded(ledger, query)),
-        skipped=tuple(
-            SkipRow(path=path, offset=offset, reason=reason)
-            for path, offset, reason in ledger.db.execute(
-                "SELECT path, skips.offset, reason FROM skips CROSS JOIN sources ON sources.id = source ORDER BY 1, 2"
-            )
-        ),
+        unrecorded=tuple(unrecorded),
+        skipped=tuple(skipped),
         notice=ledger.notice,
         prices=tuple(_list_origins(ledger, query)),
+        notes=tuple(say_vague(query, unrecorded, vague)),
     )
 
 
 def _list_origins(ledger: Ledger, query: UsageQuery) -> Iterator[PriceOrigin]:
+    narrowed = any(value is not None for value in query[query._fields.index("since") :])
+    models = list_models(ledger, query) if narrowed else None
     for *origin, dated, assumed in ledger.db.execute("SELECT * FROM prices ORDER BY model, listed_as, source, dated"):
-        if query.model in (None, origin[0]):
+        if models is None or origin[0] in models:
             yield PriceOrigin(*origin, dated=dated or None, assumed=bool(assumed))
 
 
@@ -88,21 +89,8 @@ def _row(key: dict[str, str | None], sums: Sequence[int], rate: Decimal, currenc
     )
 
 
-def _where_clause(query: UsageQuery, table: str) -> tuple[str, list[object]]:
-    """The filters of a query as SQL over one of the tables that have a time."""
-    filters = (
-        (f"{table}.at >= ?", query.since),
-        (f"{table}.at < ?", query.until),
-        ("homes.provider = ?", query.provider),
-        ("work_dir = ?", query.project),
-        ("session_id = ?", query.session),
-    )
-    terms = [term for term, value in filters if value is not None]
-    return (" WHERE " + " AND ".join(terms) if terms else ""), [value for _, value in filters if value is not None]
-
-
 def _count_tools(ledger: Ledger, query: UsageQuery) -> Iterator[UsageRow]:
-    where, values = _where_clause(query, "deeds")
+    where, values = where_clause(query, "deeds")
     where += " AND kind = 'tool'" if where else " WHERE kind = 'tool'"
     rows = ledger.db.execute(
         "SELECT name, count(*) FROM deeds JOIN sessions ON sessions.id = session"
@@ -114,27 +102,16 @@ def _count_tools(ledger: Ledger, query: UsageQuery) -> Iterator[UsageRow]:
         yield UsageRow(key={"tool": name}, events=0, tokens=TokenSums(), cost=nothing, calls=calls)
 
 
-def _unrecorded(ledger: Ledger, query: UsageQuery) -> Iterator[UnrecordedRow]:
-    where, values = _where_clause(query, "unrecorded")
-    rows = ledger.db.execute(
-        "SELECT homes.provider, kind, count(*) FROM unrecorded JOIN sessions ON sessions.id = session"
-        f" JOIN homes ON homes.id = sessions.home{where} GROUP BY 1, 2 ORDER BY 1, 2",
-        values,
-    )
-    for provider, kind, count in rows:
-        yield UnrecordedRow(provider=provider, kind=kind, events=count)
-
-
 def name_untraced(ledger: Ledger, query: UsageQuery, report: UsageReport) -> UsageReport:
     """The report with the kinds of calls that leave no trace at all, as each provider names them."""
     import_msgspec()
     from corral.engine.catalogue import all_providers
 
-    seen = {row[0] for row in ledger.db.execute("SELECT provider FROM homes")}
+    concerned = list_concerned(ledger, query)
     kinds = [
         UnrecordedRow(provider=provider.name, kind=kind, events=None)
         for provider in all_providers()
-        if provider.name in seen and query.provider in (None, provider.name)
+        if provider.name in concerned
         for kind in provider.unrecorded_kinds
     ]
     return report._replace(unrecorded=(*report.unrecorded, *kinds))

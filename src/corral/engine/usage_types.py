@@ -103,4 +103,6 @@ class UsageReport(NamedTuple):
     notice: str | None = None
     budget: BudgetReport | None = None
     prices: tuple[PriceOrigin, ...] = ()
-    """Of all models that were priced, or of the one that was asked about."""
+    """Of the models that were priced in it."""
+    notes: tuple[str, ...] = ()
+    """Sentences about what else is in this report, or should be."""

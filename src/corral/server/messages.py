@@ -173,6 +173,7 @@ class UsageDocument(Struct, frozen=True, kw_only=True):
     notice: str | None
     budget: dict[str, Any] | None
     prices: tuple[dict[str, Any], ...]
+    notes: tuple[str, ...]
 
 
 class Directories(Struct, frozen=True, kw_only=True):

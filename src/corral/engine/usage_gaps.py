@@ -1,0 +1,79 @@
+"""What is not in a report: lines and logs that were skipped, calls without tokens; narrowed as far as it is known.
+
+Standard library only: a report that finds nothing new must not pay for more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from corral.engine.usage_types import SkipRow, UnrecordedRow, UsageQuery
+from corral.store.ledger import Ledger
+
+_PLACED = (
+    ("provider", "json_extract(described, '$.provider')"),
+    ("project", "json_extract(described, '$.work_dir')"),
+    ("session", "nullif(json_extract(described, '$.session_id'), '')"),
+)
+"""What is known of a whole file, by filter. A file of a whole home names no project and no session."""
+
+
+def list_skips(ledger: Ledger, query: UsageQuery) -> tuple[list[SkipRow], list[str]]:
+    """What was skipped of what is asked about; and the filters of which not all of it is known."""
+    asked = [(name, column, value) for name, column in _PLACED if (value := getattr(query, name)) is not None]
+    known = "".join(f", {column} IS NULL" for _, column, _ in asked)
+    where = " AND ".join(f"coalesce({column}, ?) = ?" for _, column, _ in asked)
+    rows = ledger.db.execute(
+        f"SELECT path, skips.offset, reason{known} FROM skips CROSS JOIN sources ON sources.id = source"
+        f"{where and ' WHERE '}{where} ORDER BY 1, 2",
+        [value for _, _, value in asked for _ in range(2)],
+    ).fetchall()
+    vague = [name for place, (name, _, _) in enumerate(asked, 3) if any(row[place] for row in rows)]
+    if rows and (query.since, query.until) != (None, None):
+        vague.append("time")
+    if rows and query.model is not None:
+        vague.append("model")
+    return [SkipRow(path=path, offset=offset, reason=reason) for path, offset, reason, *_ in rows], vague
+
+
+def where_clause(query: UsageQuery, table: str) -> tuple[str, list[object]]:
+    """The filters of a query as SQL over one of the tables that have a time."""
+    filters = (
+        (f"{table}.at >= ?", query.since),
+        (f"{table}.at < ?", query.until),
+        ("homes.provider = ?", query.provider),
+        ("work_dir = ?", query.project),
+        ("session_id = ?", query.session),
+    )
+    terms = [term for term, value in filters if value is not None]
+    return (" WHERE " + " AND ".join(terms) if terms else ""), [value for _, value in filters if value is not None]
+
+
+def list_unrecorded(ledger: Ledger, query: UsageQuery) -> list[UnrecordedRow]:
+    """Calls that left a trace and no tokens, of any model: none is recorded of them."""
+    where, values = where_clause(query, "unrecorded")
+    rows = ledger.db.execute(
+        "SELECT homes.provider, kind, count(*) FROM unrecorded JOIN sessions ON sessions.id = session"
+        f" JOIN homes ON homes.id = sessions.home{where} GROUP BY 1, 2 ORDER BY 1, 2",
+        values,
+    )
+    return [UnrecordedRow(provider=provider, kind=kind, events=count) for provider, kind, count in rows]
+
+
+def say_vague(query: UsageQuery, unrecorded: list[UnrecordedRow], vague: list[str]) -> Iterator[str]:
+    """Why more is named than was asked about."""
+    if vague:
+        yield f"what was skipped is named whatever its {' and '.join(vague)}: that is not known of all of it"
+    if unrecorded and query.model is not None:
+        yield "calls without tokens are named whatever their model: it is not recorded"
+
+
+def list_concerned(ledger: Ledger, query: UsageQuery) -> set[str]:
+    """The providers that have anything to do with what is asked about."""
+    if query.project is None and query.session is None:
+        return {name for (name,) in ledger.db.execute("SELECT provider FROM homes") if query.provider in (None, name)}
+    where, values = where_clause(query._replace(since=None, until=None), "")
+    rows = ledger.db.execute(
+        f"SELECT DISTINCT provider FROM sessions JOIN homes ON homes.id = sessions.home{where}", values
+    )
+    return {name for (name,) in rows}
