@@ -18,6 +18,7 @@ from corral.engine.told_sessions import ToldSessions
 from corral.engine.usage_homes import list_usage_homes
 from corral.engine.usage_reading import Pending, Reader
 from corral.engine.usage_storing import finish, read_and_store
+from corral.engine.usage_types import UNREAD
 from corral.engine.usage_watch import make_watch, to_memos
 from corral.hooks.journal_file import directory_of
 from corral.providers import Environment
@@ -39,6 +40,7 @@ def read_all(ledger: Ledger, tell: Tell | None, seconds: float | None) -> bool:
     visits = Visits()
     looks: dict[str, os.stat_result | None] = {}
     told = ToldSessions(places.state_dir())
+    _forget_unread(ledger)
     pending = list(_find_pending(ledger, env, told, visits, looks))
     left = read_and_store(ledger, Reader(TablePricer(config), told), pending, tell, deadline)
     for one in left:
@@ -49,6 +51,14 @@ def read_all(ledger: Ledger, tell: Tell | None, seconds: float | None) -> bool:
     ledger.publish()
     finish(ledger)
     return not left
+
+
+def _forget_unread(ledger: Ledger) -> None:
+    """What stood in the place of a log and is gone hides nothing any more. Lines of a log that is gone stay missing."""
+    query = "SELECT path FROM skips JOIN sources ON sources.id = source WHERE reason LIKE ?"
+    unread = [path for (path,) in ledger.db.execute(query, (f"{UNREAD}%",))]
+    if gone := [path for path in unread if not os.path.lexists(path)]:
+        ledger.drop_skips(gone, UNREAD)
 
 
 def _prepare_footing(env: Environment) -> dict[str, bytes]:

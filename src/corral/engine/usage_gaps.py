@@ -5,10 +5,15 @@ Standard library only: a report that finds nothing new must not pay for more.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterable, Iterator
 
 from corral.engine.usage_types import SkipRow, UnrecordedRow, UsageQuery
 from corral.store.ledger import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from corral.store.ledger_rows import Row
 
 _PLACED = (
     ("provider", "json_extract(described, '$.provider')"),
@@ -19,7 +24,7 @@ _PLACED = (
 
 
 def list_skips(ledger: Ledger, query: UsageQuery) -> tuple[list[SkipRow], list[str]]:
-    """What was skipped of what is asked about; and the filters of which not all of it is known."""
+    """What was skipped of what is asked about, each once; and the filters of which not all of it is known."""
     asked = [(name, column, value) for name, column in _PLACED if (value := getattr(query, name)) is not None]
     known = "".join(f", {column} IS NULL" for _, column, _ in asked)
     where = " AND ".join(f"coalesce({column}, ?) = ?" for _, column, _ in asked)
@@ -33,7 +38,20 @@ def list_skips(ledger: Ledger, query: UsageQuery) -> tuple[list[SkipRow], list[s
         vague.append("time")
     if rows and query.model is not None:
         vague.append("model")
-    return [SkipRow(path=path, offset=offset, reason=reason) for path, offset, reason, *_ in rows], vague
+    return list(_name_once(rows)), vague
+
+
+def _name_once(rows: Iterable[Row]) -> Iterator[SkipRow]:
+    """A log that is reached by two names, as a linked directory gives it, is one log."""
+    places: dict[str, str] = {}
+    seen: set[tuple[str, str, int]] = set()
+    for path, offset, reason, *_ in rows:
+        directory, name = os.path.split(path)
+        if directory not in places:
+            places[directory] = os.path.realpath(directory)
+        if (one := (places[directory], name, offset)) not in seen:
+            seen.add(one)
+            yield SkipRow(path=path, offset=offset, reason=reason)
 
 
 def where_clause(query: UsageQuery, table: str) -> tuple[str, list[object]]:

@@ -222,6 +222,14 @@ class Ledger:
             raise
         self.changed = True
 
+    def drop_skips(self, paths: Iterable[str], reason: str) -> None:
+        """Forget what was skipped in some files for a reason that begins so."""
+        self.db.execute("BEGIN IMMEDIATE")
+        drop = "DELETE FROM skips WHERE source = (SELECT id FROM sources WHERE path = ?) AND reason LIKE ?"
+        self.db.executemany(drop, [(path, f"{reason}%") for path in paths])
+        self._put_memo(_CHANGE, os.urandom(8))
+        self.db.execute("COMMIT")
+
     def _begin_prices(self, pricer: Pricer | None) -> bool:
         """Note whose prices hold from now on. True when there are events with other ones."""
         if pricer is None or self.is_priced_by(pricer.stamp):

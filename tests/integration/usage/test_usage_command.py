@@ -136,6 +136,35 @@ def test_a_log_that_is_none_is_told_and_read_once_it_is_one(world: World) -> Non
     assert report["total"]["events"] == 3 and report["skipped"] == []
 
 
+def test_what_stood_in_the_place_of_a_log_is_told_no_longer_once_it_is_gone(world: World) -> None:
+    wire = world.session("s", "")
+    wire.unlink()
+    wire.mkdir()
+    torn = world.session("t", world.line(), world.line()[:-9] + "\n")
+    told = [
+        (str(wire), "can't be read: not a regular file"),
+        (str(torn), "not a record that kimi-cli writes, or its numbers are none"),
+    ]
+    assert [(row["path"], row["reason"]) for row in world.usage()["skipped"]] == told
+    wire.rmdir()
+    shutil.rmtree(torn.parent)  # what its line said is still in no total
+    report = world.usage()
+    assert report["total"]["events"] == 1
+    assert [(row["path"], row["reason"]) for row in report["skipped"]] == told[1:]
+
+
+def test_a_log_that_is_reached_by_two_names_is_named_once(tmp_path: Path) -> None:
+    root = World(tmp_path)
+    chats = tmp_path / ".qwen" / "projects" / "-app" / "chats"
+    chats.mkdir(parents=True)
+    name = "aaaaaaaa-0000-4000-8000-00000000000{}.jsonl"
+    (chats / name.format(1)).write_text('{"uuid":"x","type":"system","subtype":"ui_telemetry"\n')
+    (chats / name.format(2)).mkdir()
+    (chats.parent.parent / "-other").symlink_to("-app")
+    skipped = [row["path"] for row in root.usage()["skipped"]]
+    assert skipped == [str(chats / name.format(number)) for number in (1, 2)]
+
+
 def test_a_session_has_the_names_that_are_shown(world: World) -> None:
     world.session("ab-1", world.line())
     world.session("ab-2", world.line(), world.line())
