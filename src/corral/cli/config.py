@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Mapping
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.prices import say_dollars
 from corral.cli.screen import tilde
+from corral.engine.pricer import TablePricer
 from corral.engine.settings import read_settings
 from corral.errors import CorralError
 from corral.model.prices import OwnPrice
@@ -32,6 +34,8 @@ examples:
 
 exit codes: 0 ok · 1 the file can't be used · 2 usage"""
 
+_NOT_LISTED = "no listed model is called so: it has no price"
+
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
     parser = add_command(
@@ -51,12 +55,13 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "path":
         print_lines([config.path])
         return 0
+    unknown = TablePricer(config).list_unknown() if config.prices else {}
     if args.json:
-        print_json(report(config))
+        print_json(report(config, unknown))
     if config.problem:
         raise faulty(config)
     if not args.json:
-        print_lines(render(config))
+        print_lines(render(config, unknown))
     return 0
 
 
@@ -65,7 +70,7 @@ def faulty(config: Config) -> CorralError:
     return CorralError(f"{config.path}: {config.problem}", hint="the defaults are in force until it is mended")
 
 
-def report(config: Config) -> dict[str, object]:
+def report(config: Config, unknown: Mapping[str, str]) -> dict[str, object]:
     """The JSON: prices as decimal strings, in US dollars per million tokens."""
     return {
         "schema": 1,
@@ -80,10 +85,11 @@ def report(config: Config) -> dict[str, object]:
         "plans": config.plans,
         "detach_key": config.detach_key,
         "budgets": config.budgets,
+        "warnings": [f"{name!r} is priced as {other!r}: {_NOT_LISTED}" for name, other in unknown.items()],
     }
 
 
-def render(config: Config) -> list[str]:
+def render(config: Config, unknown: Mapping[str, str]) -> list[str]:
     lines = [f"config   {tilde(config.path)}" + ("" if config.exists else "  (does not exist: defaults)")]
     lines += [
         f"state    {tilde(places.state_dir())}",
@@ -92,7 +98,9 @@ def render(config: Config) -> list[str]:
     ]
     lines += [f"home     {name}: {tilde(path)}" for name, paths in config.homes.items() for path in paths]
     lines += [f"program  {name}: {tilde(path)}" for name, path in config.programs.items()]
-    lines += [f"price    {one_line(model)}: {_say_price(price)}" for model, price in config.prices.items()]
+    for model, price in config.prices.items():
+        doubt = f"  ({_NOT_LISTED})" if model.lower() in unknown else ""
+        lines.append(f"price    {one_line(model)}: {_say_price(price)}{doubt}")
     code = "USD"
     if config.currency is not None:
         code = config.currency.code

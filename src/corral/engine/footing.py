@@ -5,6 +5,7 @@ Standard library only: it is compared on every run, and made anew only when it d
 
 from __future__ import annotations
 
+import marshal
 import os
 import time
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from corral.system.light_import import import_msgspec
 from corral.system.places import config_dir, data_dir
 from corral.version import __version__
 
-CURRENCY, CONFIG_PROBLEM = "currency", "config problem"
+CURRENCY, CONFIG_PROBLEM, UNKNOWN_PRICES = "currency", "config problem", "unknown prices"
 
 
 def price_stamp() -> str:
@@ -48,6 +49,12 @@ def find_currency(ledger: Ledger) -> tuple[str, Decimal]:
 
     currency = read_settings().currency
     return (currency.code, currency.rate) if currency else ("USD", Decimal(1))
+
+
+def find_unknown_prices(ledger: Ledger) -> dict[str, str]:
+    """Models, in lower case, that the configuration prices as one that nobody lists; as which one."""
+    kept = ledger.find_memo(UNKNOWN_PRICES)
+    return marshal.loads(kept) if kept else {}
 
 
 def may_have_problem(ledger: Ledger) -> bool:

@@ -20,6 +20,10 @@ class TablePricer:
         self.stamp = price_stamp()
         self._prices = Prices(read_price_table().table, config.prices)
 
+    def list_unknown(self) -> dict[str, str]:
+        """Models that the configuration prices as one that is not listed; as which one."""
+        return self._prices.list_unknown()
+
     def price(self, model: str | None, model_source: str, at: float, tokens: TokenUsage) -> Price:
         rates = self._prices.resolve(model, at)
         if rates is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import marshal
 import os
 import time
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ import msgspec
 
 from corral.engine.account import DECIDERS, FOOTING, VARIABLES, Tell
 from corral.engine.catalogue import all_providers
-from corral.engine.footing import CONFIG_PROBLEM, CURRENCY, make_footing
+from corral.engine.footing import CONFIG_PROBLEM, CURRENCY, UNKNOWN_PRICES, make_footing
 from corral.engine.gather import environment
 from corral.engine.pricer import TablePricer
 from corral.engine.settings import read_settings
@@ -42,11 +43,14 @@ def read_all(ledger: Ledger, tell: Tell | None, seconds: float | None) -> bool:
     told = ToldSessions(places.state_dir())
     _forget_unread(ledger)
     pending = list(_find_pending(ledger, env, told, visits, looks))
-    left = read_and_store(ledger, Reader(TablePricer(config), told), pending, tell, deadline)
+    pricer = TablePricer(config)
+    left = read_and_store(ledger, Reader(pricer, told), pending, tell, deadline)
     for one in left:
         looks[one.source.path] = None
     if visits.deciders:
         footing[DECIDERS] = b"\0".join([*filter(None, [footing[DECIDERS]]), *sorted(map(os.fsencode, visits.deciders))])
+    unknown = pricer.list_unknown()
+    footing[UNKNOWN_PRICES] = marshal.dumps(unknown) if unknown else b""
     ledger.keep_memos(_make_memos(footing, config) | to_memos(make_watch(looks, visits, begun_ns)))
     ledger.publish()
     finish(ledger)

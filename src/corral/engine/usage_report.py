@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
-from corral.engine.footing import find_currency
+from corral.engine.footing import find_currency, find_unknown_prices
 from corral.engine.usage_gaps import list_concerned, list_skips, list_unrecorded, say_vague, where_clause
 from corral.engine.usage_groups import NOT_OF_TURNS, SUMMED, add_up, list_models
 from corral.engine.usage_types import (
@@ -65,7 +65,7 @@ def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
         skipped=tuple(skipped),
         notice=ledger.notice,
         prices=tuple(_list_origins(ledger, query)),
-        notes=tuple(say_vague(query, unrecorded, vague)),
+        notes=(*say_vague(query, unrecorded, vague), *_say_unknown_prices(ledger, query)),
     )
 
 
@@ -75,6 +75,14 @@ def _list_origins(ledger: Ledger, query: UsageQuery) -> Iterator[PriceOrigin]:
     for *origin, dated, assumed in ledger.db.execute("SELECT * FROM prices ORDER BY model, listed_as, source, dated"):
         if models is None or origin[0] in models:
             yield PriceOrigin(*origin, dated=dated or None, assumed=bool(assumed))
+
+
+def _say_unknown_prices(ledger: Ledger, query: UsageQuery) -> Iterator[str]:
+    unknown = find_unknown_prices(ledger)
+    for model in sorted(list_models(ledger, query)) if unknown else ():
+        name = model.strip().lower()
+        if listed := unknown.get(name) or unknown.get(name.partition("/")[2]):
+            yield f"the configuration prices {model!r} as {listed!r}, and no listed model is called so"
 
 
 def _row(key: dict[str, str | None], sums: Sequence[int], rate: Decimal, currency: str, turns_known: bool) -> UsageRow:

@@ -60,6 +60,17 @@ class Prices:
             return self._resolve_listed(model, stand, at, span, assumed=True) if stand else None
         return self._resolve_listed(model, name, at)
 
+    def list_unknown(self) -> dict[str, str]:
+        """The person's models, in lower case, that are priced as one that nobody lists; as which one."""
+        return {
+            name: own.priced_as
+            for name, own in self._own.items()
+            if own.tier is None and own.priced_as is not None and not self._lists(own.priced_as.strip().lower())
+        }
+
+    def _lists(self, name: str) -> bool:
+        return name in self._hidden or self._find(name) is not None
+
     def _resolve_listed(
         self, model: str, name: str, at: float, within: Span = ALWAYS, *, assumed: bool = False
     ) -> ModelRates | None:

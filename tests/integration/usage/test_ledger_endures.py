@@ -196,6 +196,20 @@ def test_a_changed_price_changes_the_money_of_what_is_known(world: World) -> Non
     assert cost["currency"] == "EUR" and float(cost["amount"]) == pytest.approx(float(before) / 2)
 
 
+def test_a_price_that_leads_nowhere_is_told_as_long_as_it_does(world: World) -> None:
+    world.session("s", world.line())
+    config = world.root / ".config" / "corral"
+    config.mkdir(parents=True)
+    (config / "config.toml").write_text('[prices."kimi-k2.5"]\nas = "nope"\n[prices."unused"]\nas = "neither"\n')
+    note = "the configuration prices 'kimi-k2.5' as 'nope', and no listed model is called so"
+    assert world.usage()["notes"] == [note]
+    assert world.usage()["notes"] == [note]  # now without reading anything
+    assert world.usage("--since", "2026-12-31")["notes"] == []
+    (config / "config.toml").write_text('[prices."kimi-k2.5"]\nas = "kimi-k2.6"\n')
+    report = world.usage()
+    assert report["notes"] == [] and report["total"]["cost"]["unpriced_events"] == 0
+
+
 def test_another_home_in_the_environment_is_noticed(world: World, tmp_path: Path) -> None:
     world.session("s", world.line())
     assert world.events() == 1

@@ -53,6 +53,18 @@ def test_everything_that_is_set_is_shown(set_config, own_directories, capsys):
     ]
 
 
+def test_a_model_that_is_priced_as_one_that_nobody_lists_is_told(set_config, own_directories, capsys):
+    set_config('[prices."My-Model"]\nas = "nope"\n[prices."hidden"]\nas = "kimi-k2.6"\n')
+    assert main(["config"]) == 0
+    assert capsys.readouterr().out.splitlines()[4:] == [
+        "price    My-Model: as nope  (no listed model is called so: it has no price)",
+        "price    hidden: as kimi-k2.6",
+    ]
+    assert main(["config", "--json"]) == 0
+    (warning,) = json.loads(capsys.readouterr().out)["warnings"]
+    assert "'my-model' is priced as 'nope'" in warning
+
+
 def test_the_json_has_the_schema_and_money_as_decimal_strings(set_config, own_directories, capsys):
     set_config(WHOLE)
     assert main(["config", "--json"]) == 0
@@ -70,6 +82,7 @@ def test_the_json_has_the_schema_and_money_as_decimal_strings(set_config, own_di
         "plans": {"Kimi plan": "19"},
         "detach_key": "ctrl-\\",
         "budgets": {"day": "2.5", "month": "50"},
+        "warnings": [],
     }
 
 
