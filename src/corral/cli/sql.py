@@ -78,12 +78,15 @@ def run(args: argparse.Namespace) -> int:
 def _update() -> None:
     from corral.cli.progress import progress_bar
     from corral.engine.account import update_ledger
-    from corral.engine.ledger_access import open_ledger
+    from corral.engine.ledger_access import ask_ledger
+    from corral.store.ledger import Ledger
 
-    with open_ledger() as ledger:
+    def update(ledger: Ledger) -> None:
         update_ledger(ledger, progress_bar())
         if ledger.notice:
             print(f"corral: {printable(ledger.notice)}", file=sys.stderr)
+
+    ask_ledger(update)
 
 
 def _take(answer: Answer, most: int) -> list[tuple[object, ...]]:

@@ -14,12 +14,16 @@ from corral.cli.screen import terminal_width, use_colour
 from corral.cli.usage_table import print_csv, render
 from corral.engine.account import update_ledger
 from corral.engine.footing import may_have_problem
-from corral.engine.ledger_access import open_ledger
+from corral.engine.ledger_access import ask_ledger
 from corral.engine.periods import find_zone, parse_budget, parse_keys, parse_time
 from corral.engine.plain import to_plain
-from corral.engine.usage_report import KEYS, UsageQuery, name_untraced, report_usage
+from corral.engine.usage_report import KEYS, UsageQuery, UsageReport, name_untraced, report_usage
 from corral.errors import CorralError
 from corral.store.ledger import Ledger
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from corral.engine.usage_trend import Trend
 
 _EXAMPLES = """\
 examples:
@@ -85,20 +89,17 @@ def run(args: argparse.Namespace) -> int:
     )
     if by == ("tool",) and args.model is not None:
         raise CorralError("no CLI records which model called a tool: --by tool without --model", exit_code=2)
-    trend, drawn = None, sys.stdout.isatty() and not (args.json or args.csv)
-    with open_ledger(or_memory=True) as ledger:
+    drawn = sys.stdout.isatty() and not (args.json or args.csv)
+
+    def ask(ledger: Ledger) -> tuple[UsageReport, Trend | None]:
         update_ledger(ledger, progress_bar())
         if may_have_problem(ledger):
             _tell_config_problem()
-        if query.session is not None:
-            query = _find_session(ledger, query)
-        report = report_usage(ledger, query)
-        if args.json:
-            report = name_untraced(ledger, query, report)
-        if drawn:
-            from corral.engine.usage_trend import find_trend
+        asked = _find_session(ledger, query) if query.session is not None else query
+        report = report_usage(ledger, asked)
+        return name_untraced(ledger, asked, report) if args.json else report, _find_trend(ledger, asked, now, drawn)
 
-            trend = find_trend(ledger, query, now)
+    report, trend = ask_ledger(ask, or_memory=True)
     if budget is not None:
         from corral.engine.budget import check_budget
 
@@ -142,6 +143,14 @@ def _find_session(ledger: Ledger, query: UsageQuery) -> UsageQuery:
     return narrow_to_session(ledger, query)
 
 
+def _find_trend(ledger: Ledger, query: UsageQuery, now: float, drawn: bool) -> Trend | None:
+    if not drawn:
+        return None
+    from corral.engine.usage_trend import find_trend
+
+    return find_trend(ledger, query, now)
+
+
 def _explain(args: argparse.Namespace) -> int:
     given = ("by", "since", "until", "provider", "model", "project", "session", "budget", "csv")
     if wrong := [name for name in given if getattr(args, name)]:
@@ -149,12 +158,15 @@ def _explain(args: argparse.Namespace) -> int:
         raise CorralError(f"--explain is about one session as a whole, without --{wrong[0]}", hint=hint, exit_code=2)
     _tell_config_problem()
     from corral.cli.usage_explanation import render as render_explanation
-    from corral.engine.usage_explain import explain_usage
+    from corral.engine.usage_explain import UsageExplanation, explain_usage
 
     zone = find_zone(args.tz)
-    with open_ledger(or_memory=True) as ledger:
+
+    def ask(ledger: Ledger) -> UsageExplanation:
         update_ledger(ledger, progress_bar())
-        explanation = explain_usage(ledger, args.explain)
+        return explain_usage(ledger, args.explain)
+
+    explanation = ask_ledger(ask, or_memory=True)
     if args.json:
         print_json(explanation)
     else:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from corral.engine.account import update_ledger
-from corral.engine.ledger_access import open_ledger
+from corral.engine.ledger_access import ask_ledger
 from corral.engine.selection import NOTEWORTHY, Selection
 from corral.engine.settings import read_settings
 from corral.engine.spent_today import find_begin
@@ -82,7 +82,7 @@ def take_glance() -> Glance:
         schema=SCHEMA,
         generated_at=now,
         sessions=_attempt("sessions", _count_sessions, problems),
-        today=_attempt("usage", lambda: _sum_today(now), problems),
+        today=_attempt("usage", lambda: ask_ledger(lambda ledger: _sum_today(ledger, now)), problems),
         config_problem=read_settings().problem,
         problems=tuple(problems),
     )
@@ -109,15 +109,14 @@ def _count_sessions() -> SessionCounts:
     )
 
 
-def _sum_today(now: float) -> TodayUse:
-    with open_ledger() as ledger:
-        complete = _update(ledger)
-        zone = LocalZone()
-        total = report_usage(ledger, UsageQuery(by=("provider",), since=find_begin("day", now, zone), zone=zone)).total
-        budgets = [
-            _use_budget(ledger, per, amount, find_begin(per, now, zone), zone)
-            for per, amount in read_settings().budgets.items()
-        ]
+def _sum_today(ledger: Ledger, now: float) -> TodayUse:
+    complete = _update(ledger)
+    zone = LocalZone()
+    total = report_usage(ledger, UsageQuery(by=("provider",), since=find_begin("day", now, zone), zone=zone)).total
+    budgets = [
+        _use_budget(ledger, per, amount, find_begin(per, now, zone), zone)
+        for per, amount in read_settings().budgets.items()
+    ]
     return TodayUse(
         requests=total.events,
         tokens=total.tokens.total,

@@ -6,19 +6,22 @@ import time
 from datetime import datetime, timedelta, tzinfo
 
 from corral.engine.account import Tell, update_ledger
-from corral.engine.ledger_access import open_ledger
+from corral.engine.ledger_access import ask_ledger
 from corral.engine.usage_report import UsageQuery, UsageRow, report_usage
+from corral.store.ledger import Ledger
 from corral.system.local_zone import LocalZone
 
 
 def sum_sessions_today(tell: Tell | None) -> dict[str, UsageRow]:
     """By the name of the session (`provider:id`); those that used nothing are not there. Reads all that is new."""
     zone = LocalZone()
-    with open_ledger(or_memory=True) as ledger:
+
+    def ask(ledger: Ledger) -> tuple[UsageRow, ...]:
         update_ledger(ledger, tell)
         midnight = find_begin("day", time.time(), zone)
-        rows = report_usage(ledger, UsageQuery(by=("session",), since=midnight, zone=zone)).rows
-    return {row.key["session"] or "": row for row in rows}
+        return report_usage(ledger, UsageQuery(by=("session",), since=midnight, zone=zone)).rows
+
+    return {row.key["session"] or "": row for row in ask_ledger(ask, or_memory=True)}
 
 
 def find_begin(per: str, now: float, zone: tzinfo) -> float:

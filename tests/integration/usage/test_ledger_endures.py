@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import shutil
 import signal
 import sqlite3
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
+from corral.engine.ledger_access import ask_ledger
+from corral.errors import CorralError
 from corral.store.ledger import Ledger
 from tests.integration.usage.test_usage_command import World
 from tests.unit.store.readings import kept_sums, kept_turns, true_sums, true_turns
@@ -96,10 +100,8 @@ def test_without_a_place_to_write_logs_are_counted_all_the_same(world: World) ->
     assert "can't be written" in report["notice"]
 
 
-def test_a_page_that_is_torn_is_told_and_the_next_run_is_right(world: World) -> None:
-    for number in range(40):
-        world.session(f"s{number:02}", *(world.line() for _ in range(40)))
-    before = world.usage()["total"]
+def tear_a_page(world: World) -> None:
+    """Of the sums: it shows only to who reads them."""
     path = state_of(world) / "ledger.db"
     with sqlite3.connect(path) as db:
         (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'quarters'").fetchone()
@@ -108,10 +110,41 @@ def test_a_page_that_is_torn_is_told_and_the_next_run_is_right(world: World) -> 
     data = bytearray(path.read_bytes())
     data[(root - 1) * 4096 : root * 4096] = b"\xa5" * 4096
     path.write_bytes(bytes(data))
-    done = subprocess.run(world.command(), env=world.env, capture_output=True, text=True, timeout=60, check=False)
-    assert done.returncode == 1 and "ledger.db.broken-" in done.stderr and "Traceback" not in done.stderr
-    assert world.usage()["total"] == before
+
+
+def test_a_page_that_is_torn_is_told_and_the_same_run_is_right(world: World) -> None:
+    for number in range(40):
+        world.session(f"s{number:02}", *(world.line() for _ in range(40)))
+    before = world.usage()["total"]
+    tear_a_page(world)
+    report = world.usage()
+    assert report["total"] == before and "ledger.db.broken-" in report["notice"]
+    assert world.usage()["notice"] is None
     check_sums(world)
+
+
+def test_a_status_line_bears_a_torn_page(world: World) -> None:
+    world.session("s", *(world.line() for _ in range(40)))
+    world.usage()
+    tear_a_page(world)
+    command = [sys.executable, "-m", "corral", "statusline", "--json"]
+    done = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=60, check=True)
+    assert json.loads(done.stdout)["problems"] == []
+    assert list(state_of(world).glob("ledger.db.broken-*"))
+
+
+def test_a_ledger_that_stays_torn_is_made_anew_once_and_then_told(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    asked: list[Ledger] = []
+
+    def ask(ledger: Ledger) -> None:
+        asked.append(ledger)
+        raise sqlite3.DatabaseError("database disk image is malformed")
+
+    Ledger(str(tmp_path / "corral")).close()
+    with pytest.raises(CorralError, match="malformed"):
+        ask_ledger(ask)
+    assert len(asked) == 2 and len(list(tmp_path.rglob("ledger.db.broken-*[0-9]"))) == 1
 
 
 def test_several_that_find_it_unusable_save_it_once(world: World) -> None:
