@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
+from corral.store.ledger_header import with_sound_header
 from corral.store.ledger_sums import rebuild_sums
 from corral.store.private_file import flush, read_only_uri
 
@@ -58,6 +59,15 @@ def salvage(broken: str, db: sqlite3.Connection) -> int:
 
     Prices and sums are made anew: nothing says by which prices the rows were priced.
     """
+    (page_bytes,) = db.execute("PRAGMA page_size").fetchone()
+    try:
+        with with_sound_header(broken, page_bytes) as path:
+            return _salvage(path, db)
+    except OSError:  # there is no room for a copy
+        return _salvage(broken, db)
+
+
+def _salvage(broken: str, db: sqlite3.Connection) -> int:
     try:
         old = sqlite3.connect(read_only_uri(broken), uri=True)
         old.text_factory = bytes  # damaged text must not stop the rest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import resource
 import shutil
 import sqlite3
@@ -16,7 +17,7 @@ import pytest
 
 from corral.store.ledger import SCHEMA, Ledger
 from corral.store.ledger_backup import KEPT, back_up
-from corral.store.ledger_salvage import keep_broken
+from corral.store.ledger_salvage import keep_broken, salvage
 from corral.store.row_making import digest
 from tests.unit.store.readings import MadeUpPricer, kept_sums, reading, true_sums
 
@@ -113,8 +114,6 @@ class TestBroken:
 
     @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.85])
     def test_pages_torn_in_the_middle_cost_only_what_was_on_them(self, tmp_path, share):
-        from corral.store.ledger_salvage import salvage
-
         ledger = Ledger(str(tmp_path / "old"))
         fill(ledger)
         ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -143,6 +142,44 @@ class TestBroken:
             again.rebuild("a torn page")
         assert again.db.execute("SELECT count(*) FROM events WHERE key != ?", (late,)).fetchone() == (30 * 60,)
         assert again.db.execute("SELECT count(*) FROM sessions WHERE session_id != 'late'").fetchone() == (30,)
+        assert kept_sums(again) == true_sums(again)
+
+    @pytest.mark.parametrize("seed", range(12))
+    def test_damage_to_the_first_hundred_bytes_costs_nothing(self, tmp_path, seed):
+        chance = random.Random(seed)
+        ledger = Ledger(str(tmp_path / "old"))
+        fill(ledger, 3)
+        ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ledger.close()
+        path = tmp_path / "old" / "ledger.db"
+        data = bytearray(path.read_bytes())
+        begin = chance.randrange(100) if seed else 0
+        end = min(100, begin + (chance.randrange(1, 60) if seed else 50))
+        data[begin:end] = bytes(byte ^ chance.randrange(1, 256) for byte in data[begin:end])
+        path.write_bytes(bytes(data))
+        new = Ledger(str(tmp_path / "new"))
+        salvage(str(path), new.db)
+        assert new.db.execute("SELECT count(*), (SELECT count(*) FROM deeds) FROM events").fetchone() == (180, 180)
+        assert kept_sums(new) == true_sums(new)
+        assert path.read_bytes() == bytes(data)
+        assert not list(tmp_path.rglob("ledger.db.new-*"))
+
+    @pytest.mark.parametrize("in_log", [False, True])
+    def test_a_ledger_with_a_lost_header_goes_on_with_all_it_had(self, tmp_path, in_log):
+        ledger = Ledger(str(tmp_path / "old"))
+        fill(ledger, 3)
+        ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        if in_log:
+            ledger.db.execute("UPDATE events SET at = at + 1 WHERE key = ?", (digest("kimi-code", "0-0"),))
+        shutil.copytree(tmp_path / "old", tmp_path / "new")  # as a crash leaves it
+        ledger.close()
+        path = tmp_path / "new" / "ledger.db"
+        damaged = random.Random(1).randbytes(50) + path.read_bytes()[50:]
+        path.write_bytes(damaged)
+        again = Ledger(str(tmp_path / "new"))
+        assert again.db.execute("SELECT count(*), min(at) FROM events").fetchone() == (180, 0.0)
+        assert again.db.execute("SELECT count(*) FROM events WHERE at = 1.0").fetchone() == (int(in_log),)
+        assert [kept.read_bytes() for kept in path.parent.glob("ledger.db.broken-*[0-9]")] == [damaged]
         assert kept_sums(again) == true_sums(again)
 
     def test_a_lost_wal_costs_the_last_transactions_only(self, tmp_path):
