@@ -34,13 +34,13 @@ class Child(NamedTuple):
     """Read to its end: empty once it has begun, else the errno as text."""
 
 
-def fork_child(argv: Sequence[str], cwd: str, env: Mapping[str, str], columns: int, rows: int) -> Child:
+def fork_child(argv: Sequence[str], cwd: str, env: Mapping[str, str], size: tuple[int, int], umask: int) -> Child:
     """Fork, give the child the terminal as its session's own, and let it wait. Raises OSError."""
     master, slave = os.openpty()  # both are not inheritable, as all that Python opens
     waiting, go = os.pipe()
     problem, tell = os.pipe()
     try:
-        set_size(slave, columns, rows)
+        set_size(slave, *size)
         _set_input_flags(slave)
         pid = os.fork()
     except BaseException:
@@ -48,6 +48,7 @@ def fork_child(argv: Sequence[str], cwd: str, env: Mapping[str, str], columns: i
             os.close(fd)
         raise
     if pid == 0:
+        os.umask(umask)
         _become(argv, cwd, env, slave, waiting, tell)
     for fd in (slave, waiting, tell):
         os.close(fd)

@@ -34,7 +34,11 @@ class TerminalFiles:
     def listen(self) -> socket:
         server = socket(AF_UNIX, SOCK_STREAM)
         server.setblocking(False)
-        server.bind(self._path(SOCKET))
+        before = os.umask(0o177)  # a socket's mode is what the umask leaves of 0777
+        try:
+            server.bind(self._path(SOCKET))
+        finally:
+            os.umask(before)
         server.listen(_WAITING)
         return server
 

@@ -51,23 +51,24 @@ def _unpack_order(data: bytes) -> Order:
 def hold() -> None:
     """The whole life of a holder process."""
     os.chdir("/")
+    umask = os.umask(0o077)  # what the holder writes is its user's alone; the program gets back what was in force
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the end of the terminal it was started from is not its own
     order = _unpack_order(_read_exactly(int.from_bytes(_read_exactly(4))))
     if os.fork():
         os._exit(0)  # nobody has to wait for the holder, and it is nobody's child
     try:
-        _hold(order)
+        _hold(order, umask)
     except OSError as error:
         _tell(f"failed {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         os._exit(1)
 
 
-def _hold(order: Order) -> None:
+def _hold(order: Order, umask: int) -> None:
     files = TerminalFiles(order.directory, order.tab)
     child = None
     try:
         server = files.listen()
-        child = fork_child(order.argv, order.cwd, order.env, order.columns, order.rows)
+        child = fork_child(order.argv, order.cwd, order.env, (order.columns, order.rows), umask)
         identity = identity_of(child.pid)
         files.write_record(identity, VERSIONS[1])
         _tell(f"forked {os.getpid()} {identity.pid} {identity.start_ticks}")
