@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from corral.system.text import readable
+
 
 def can_ask() -> bool:
     return os.isatty(0) and os.isatty(2)
@@ -17,4 +19,4 @@ def ask(question: str) -> bool:
 
 
 def tell(text: str) -> None:
-    print(f"corral: {text}", file=sys.stderr)
+    print(readable(f"corral: {text}"), file=sys.stderr)

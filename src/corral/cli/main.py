@@ -11,10 +11,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from corral.cli.parsers import format_help
+from corral.cli.parsers import Parser, format_help
 from corral.errors import CorralError
 from corral.system.light_import import import_msgspec
-from corral.system.text import printable
+from corral.system.text import printable, readable
 from corral.version import __version__
 
 COMMANDS = {
@@ -60,7 +60,7 @@ setattr(argparse, "_", str)  # noqa: B010 - no name of argparse's for type check
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """The parser of one command; of none of them, but with their names, when it is another word."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="corral",
         description="Knows every coding-agent session on this machine: live, idle or lost, and the way back in.",
         epilog=(
@@ -113,8 +113,9 @@ def _unknown_command(word: str) -> CorralError:
 
 
 def _tell(error: CorralError) -> None:
-    for line in (f"corral: {error.message}", *([f"  {error.hint}"] if error.hint else [])):
-        print("\n".join(printable(part) for part in line.split("\n")), file=sys.stderr)
+    print(readable(f"corral: {error.message}"), file=sys.stderr)
+    if error.hint:  # in full: it is there to be copied
+        print("\n".join(printable(line) for line in f"  {error.hint}".split("\n")), file=sys.stderr)
 
 
 def tell_config_problem() -> None:

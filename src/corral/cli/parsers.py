@@ -6,16 +6,24 @@ import argparse
 
 from corral.cli.screen import terminal_width
 from corral.light_typing import cast
+from corral.system.text import readable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import TypeAlias
+    from typing import NoReturn, TypeAlias
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
 
 
 OF_ONE_SESSION = "exit codes: 0 ok · 1 that can't be an id · 2 usage · 3 ambiguous · 4 not found"
 """For commands that are about one session."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Of all commands: what was typed is foreign text in what argparse says of it."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(readable(message))
 
 
 def add_command(

@@ -7,6 +7,7 @@ from msgspec import Struct
 from starlette.responses import Response
 
 from corral.model.restore import Refused
+from corral.system.text import readable
 
 
 class GoThere(Struct, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ class Refusing(Exception):
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.body = ErrorBody(reason=reason, message=message, remedy=remedy, go_there=go_there)
+        self.body = ErrorBody(reason=reason, message=readable(message), remedy=remedy, go_there=go_there)
 
     def response(self, headers: dict[str, str] | None = None) -> Response:
         data = msgspec.json.encode(ErrorDocument(error=self.body))

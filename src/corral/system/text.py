@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 ONE_LINE_WIDTH = 120
 
 _DROPPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_ENDLESS_WORD = re.compile(r"\S{400,}")  # longer than paths and names of sessions are
+_ENDLESS_LINE = 2000
 _JOINER = "\u200d"  # of emoji sequences
 
 
@@ -25,6 +28,22 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() else one.encode("unicode_escape", "replace").decode() for one in text)
+
+
+def readable(message: str) -> str:
+    """A message with foreign words in it: printable line by line, and what nobody would read to its end is cut."""
+    return "\n".join(map(_readable_line, message.split("\n")))
+
+
+def _readable_line(line: str) -> str:
+    line = _ENDLESS_WORD.sub(lambda word: _cut(word[0]), printable(line))
+    return _cut(line, 1000) if len(line) > _ENDLESS_LINE else line
+
+
+def _cut(text: str, kept: int = 80) -> str:
+    """Its begin and its end; the end of a message says what is wrong."""
+    left_out = len(text) - kept - kept // 2
+    return f"{text[:kept]}…[{left_out} more]…{text[-(kept // 2) :]}"
 
 
 def _show(character: str) -> str:

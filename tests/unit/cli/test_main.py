@@ -38,3 +38,30 @@ def test_what_can_be_no_port_is_wrong_usage(command, text, capsys):
         main([command, f"--port={text}"])
     assert left.value.code == 2
     assert "is no port: a whole number from 1 to 65535, or 0 for any free one" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show"], ["resume"], ["attach"], ["kill"], ["explain"], ["usage", "--explain"], ["usage", "--by"], ["sql"],
+        ["terminals", "--forget"], ["run"], ["pid"], ["ps", "--state"], ["hooks", "install"], ["doctor"], ["url"], [],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("odd", ["x" * 5000, "kimi-cli:" + "y " * 2500, "red\x1b[31m\nline\x9b2J\u202e"])
+def test_odd_words_are_told_short_and_printable(words, odd, capsys):
+    try:
+        code = main([*words, odd])
+    except SystemExit as left:  # argparse
+        code = left.code
+    told = capsys.readouterr().err
+    assert code in (1, 2, 4)
+    assert odd[:3] in told
+    assert len(told) < 2500
+    assert all(line.isprintable() for line in told.splitlines())
+
+
+def test_the_reason_after_an_endless_word_is_still_told(capsys):
+    assert main(["show", "x" * 5000]) == 1
+    told = capsys.readouterr().err.splitlines()[0]
+    assert told.startswith("corral: 'xxx") and told.endswith("xxx' is not a session id (identity_invalid)")
+    assert len(told) < 250
