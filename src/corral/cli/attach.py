@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 
 from corral.cli.asking import tell
@@ -16,7 +17,7 @@ from corral.engine.whereabouts import InPane, InTab, InTerminal, Nowhere, find_w
 from corral.errors import CorralError
 from corral.model.session import Session
 from corral.system.text import printable
-from corral.system.tmux import Pane, go_command
+from corral.system.tmux import Pane, go_command, go_outside, is_inside, switch_client
 from corral.terminals.client import Client, NotReachable
 from corral.terminals.directory import Standing, find_terminal, terminals_dir
 from corral.terminals.environment import TAB_VARIABLE
@@ -117,10 +118,21 @@ def _say_end(status: int | None) -> int:
 
 def _go_to_pane(session: Session, pane: Pane) -> int:
     command = go_command(pane, os.environ)
+    from_outside = shlex.join(go_outside(pane))
     if command is None:
         raise CorralError(
             f"{full_name(session)} runs in pane {printable(pane.name)} of another tmux server ({pane.socket})",
-            hint=f"outside this tmux: tmux -S {pane.socket} attach-session -t '{pane.pane_id}'",
+            hint=f"outside this tmux: {from_outside}",
+        )
+    if is_inside(pane.socket, os.environ):
+        tell(f"it runs in this tmux, pane {printable(pane.name)}")
+        if problem := switch_client(command):
+            raise CorralError(f"tmux does not go there: {problem}", hint=f"in a terminal of your own: {from_outside}")
+        return 0
+    if not has_terminal():
+        raise CorralError(
+            f"{full_name(session)} runs in tmux, pane {printable(pane.name)}, and there is no terminal here to show it",
+            hint=f"in a terminal: {from_outside}",
         )
     tell(f"it runs in tmux, pane {printable(pane.name)}")
     sys.stderr.flush()

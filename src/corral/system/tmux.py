@@ -41,8 +41,29 @@ def go_command(pane: Pane, variables: Mapping[str, str]) -> list[str] | None:
         return ["tmux", "-S", pane.socket, "switch-client", "-t", pane.pane_id]
     if variables.get("TMUX"):
         return None
+    return go_outside(pane)
+
+
+def go_outside(pane: Pane) -> list[str]:
+    """What shows the pane in a terminal that is no tmux's."""
     way = ["select-window", "-t", pane.pane_id, ";", "select-pane", "-t", pane.pane_id, ";"]
     return ["tmux", "-S", pane.socket, *way, "attach-session", "-t", pane.pane_id]
+
+
+def switch_client(command: list[str]) -> str | None:
+    """Bring the tmux that shows this pane to another one; or why it did not go."""
+    try:
+        # Our standard input tells tmux which pane this is, and so whose client to switch.
+        done = subprocess.run(command, stderr=subprocess.PIPE, timeout=_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        return f"its server does not answer within {_SECONDS:.0f} s"
+    except OSError as error:
+        return f"it can't be started: {error.strerror}"
+    if done.returncode == 0:
+        return None
+    said = done.stderr.decode(errors="replace").strip()
+    # tmux 3.3: the words of a server that nobody is attached to (2026-11)
+    return "nobody is attached to it, so there is no screen to show it on" if said == "no current client" else said
 
 
 def _list_sockets(variables: Mapping[str, str]) -> list[str]:

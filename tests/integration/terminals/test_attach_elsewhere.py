@@ -79,3 +79,32 @@ def test_an_agent_in_another_tmux_server_is_named_from_within_tmux(world, tmux):
     done = world.corral("attach", "in-tmux", TMUX=str(world.root / "t" / f"tmux-{os.getuid()}" / "default") + ",1,0")
     assert done.returncode == 1
     assert "another tmux server" in done.stderr
+
+
+def test_in_a_tmux_that_nobody_is_attached_to_the_way_there_is_told(world, tmux):
+    agent_in_tmux(world, tmux)
+    tmux("new-session", "-d", "-s", "script", "-x", "90", "-y", "25", "sh")
+    command = f"cd {world.work}; {sys.executable} -m corral attach in-tmux; echo left $?"
+    tmux("send-keys", "-t", "script", command, "Enter")
+    wait_until(lambda: "left 1" in tmux("capture-pane", "-p", "-J", "-t", "script"), "its end")
+    shown = tmux("capture-pane", "-p", "-J", "-t", "script")
+    assert "nobody is attached" in shown
+    assert "no current client" not in shown
+    assert_shows_the_agent(world, shown)
+
+
+def test_without_a_terminal_the_way_into_tmux_is_told(world, tmux):
+    agent_in_tmux(world, tmux)
+    done = world.corral("attach", "in-tmux")
+    assert done.returncode == 1
+    assert "no terminal here" in done.stderr
+    assert_shows_the_agent(world, done.stderr)
+
+
+def assert_shows_the_agent(world, told: str) -> None:
+    """The command in the message does what it says, as it stands there."""
+    (hint,) = [line for line in told.splitlines() if line.startswith("  in a terminal")]
+    window = world.program_on_terminal(["/bin/sh", "-c", hint.partition(": ")[2]], columns=90, lines=25)
+    window.wait_screen("session in-tmux")
+    window.send("\x02d")
+    window.wait_exit()
