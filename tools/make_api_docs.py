@@ -59,8 +59,8 @@ now, the socket is closed with 4409 before anything reaches it.
 | `{"ack": offset}` | written up to there; the server sends at most 512 KiB ahead of it |
 
 Modes are to be written too; they have no offset. Close codes: 4404 no such tab, 4409 it has another terminal by now,
-4410 its program has ended, 1012 the
-server stops: come back. What is refused gets an HTTP status instead of a WebSocket.
+4410 its program has ended, 1012 the server stops: come back; 1013 its holder does not answer, which `failed`
+(`not_answering`) says before: come back later. What is refused gets an HTTP status instead of a WebSocket.
 """
 
 

@@ -21,6 +21,7 @@ from corral.system.tmux import Pane, go_command, go_outside, is_inside, switch_c
 from corral.terminals.client import Client, NotReachable
 from corral.terminals.directory import Standing, find_terminal, terminals_dir
 from corral.terminals.environment import TAB_VARIABLE
+from corral.terminals.silence import Silent
 
 _SIGNALLED = 128
 _EPILOG = """\
@@ -87,6 +88,8 @@ def attach_tab(tab: str, *, clear: bool) -> int:
         with Client(directory, tab) as client:
             detach_key = read_settings().detach_key
             viewing = view(client, detach_key, clear=clear, tell=tell)
+    except Silent as error:
+        raise CorralError(f"it can't be shown: {error}", hint=error.remedy) from error
     except NotReachable as error:
         if terminal is not None and terminal.standing is Standing.ENDED:
             forget_tab(tab)

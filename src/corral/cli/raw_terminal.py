@@ -10,6 +10,7 @@ import sys
 import termios
 import tty
 from collections.abc import Callable
+from contextlib import suppress
 from enum import StrEnum
 from types import FrameType
 
@@ -17,9 +18,10 @@ from msgspec import Struct
 
 from corral.terminals.client import Client
 from corral.terminals.modes import Modes
-from corral.terminals.protocol import Exit, Failed, Gap, Output
+from corral.terminals.protocol import Ask, Exit, Failed, Gap, Output
 from corral.terminals.protocol import Modes as ModesFrame
 from corral.terminals.queries import QueryFilter
+from corral.terminals.silence import LOOK_SECONDS, Patience
 
 _READ = 1 << 16
 _WATCHED = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
@@ -73,7 +75,10 @@ class DetachKey:
 
 
 def view(client: Client, detach_key: str, *, clear: bool, tell: Callable[[str], None]) -> Viewing:
-    """Show the terminal here until the program ends, the holder is gone, or the person leaves."""
+    """Show the terminal here until the program ends, the holder is gone, or the person leaves.
+
+    Raises Silent when the holder does not answer: neither the attaching, nor what is typed.
+    """
     return _View(client, DetachKey(detach_key), tell).run(clear=clear)
 
 
@@ -86,6 +91,8 @@ class _View:
         self._queries = QueryFilter()
         self._problems: list[str] = []
         self._signals: list[int] = []
+        self._patience: Patience | None = None
+        """While something from the holder is due."""
 
     def run(self, *, clear: bool) -> Viewing:
         saved = termios.tcgetattr(0)
@@ -98,6 +105,7 @@ class _View:
             if clear:
                 self._write(b"\x1b[H\x1b[2J")
             self._client.attach(None, *terminal_size())
+            self._patience = self._client.await_answer()
             return self._loop(woken)
         finally:
             for number, handler in before.items():
@@ -119,17 +127,20 @@ class _View:
     def _loop(self, woken: int) -> Viewing:
         socket = self._client.socket
         while True:
-            ready, _, _ = select.select([0, socket, woken], [], [])
+            ready, _, _ = select.select([0, socket, woken], [], [], LOOK_SECONDS if self._patience else None)
             if woken in ready:
                 os.read(woken, 100)
                 while self._signals:
                     if self._signals.pop() != signal.SIGWINCH:
                         return Viewing(left=Left.DETACHED)
-                    self._client.resize(*terminal_size())
+                    with suppress(OSError):  # the holder is gone: reading from it says so next
+                        self._client.resize(*terminal_size())
             if 0 in ready and not self._read_keys():
                 return Viewing(left=Left.DETACHED)
             if socket in ready and (left := self._read_output()) is not None:
                 return left
+            if self._patience is not None:
+                self._patience.check()
 
     def _read_keys(self) -> bool:
         """False when the person leaves, or the terminal is gone."""
@@ -141,6 +152,9 @@ class _View:
         if typed := data if end < 0 else data[:end]:
             try:
                 self._client.type(typed)
+                if self._patience is None:  # a program need not answer what is typed; its holder has to
+                    self._client.send(Ask())
+                    self._patience = self._client.await_answer()
             except OSError:
                 return True  # the holder is gone: reading from it says so next
         return bool(data) and end < 0
@@ -152,6 +166,7 @@ class _View:
             data = b""
         if not data:
             return Viewing(left=Left.LOST)
+        self._patience = None
         for frame in self._client.feed(data):
             match frame:
                 case Output():

@@ -32,6 +32,7 @@ from corral.system.descriptors import are_left, most_open
 from corral.system.tmux import go_command
 from corral.terminals.client import Client, NotReachable
 from corral.terminals.directory import terminals_dir
+from corral.terminals.silence import Silent
 from corral.version import __version__
 
 _T = TypeVar("_T")
@@ -192,6 +193,8 @@ async def end_tab(request: Request) -> Response:
             with Client(terminals_dir(), tab) as client:
                 client.end()
                 client.ask()  # it has heard when it answers
+        except Silent as error:
+            raise Refusing(409, "not_answering", f"nothing was ended: {error}", (error.remedy,)) from error
         except (NotReachable, OSError) as error:
             raise Refusing(409, "not_running", f"its terminal is not there: {error}") from error
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 import msgspec
@@ -12,10 +12,11 @@ from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from corral.server.pace import Pace
-from corral.terminals.client import NotReachable, connect, name_holder
+from corral.terminals.client import await_answer, connect, name_holder
 from corral.terminals.protocol import (
     MAX_INPUT,
     OUTPUT,
+    Ask,
     Attach,
     Attached,
     Exit,
@@ -34,8 +35,9 @@ from corral.terminals.protocol import (
     decode,
     encode,
 )
+from corral.terminals.silence import LOOK_SECONDS, NotReachable, Patience, Silent
 
-NO_SUCH_TAB, REPLACED, ENDED = 4404, 4409, 4410
+NO_SUCH_TAB, REPLACED, ENDED, TRY_AGAIN = 4404, 4409, 4410, 1013
 MODES = 2
 MOST_UNACKNOWLEDGED = 512 << 10
 _HEAD = struct.Struct(">BQ")
@@ -72,13 +74,16 @@ async def serve_terminal(websocket: WebSocket, directory: str, tab: str) -> None
     await websocket.accept()
     try:
         holder = await asyncio.to_thread(connect, directory, tab)
+    except Silent as error:
+        await _fail(websocket, "not_answering", f"{error}: {error.remedy}", TRY_AGAIN)
+        return
     except NotReachable as error:
         await _fail(websocket, "not_reachable", str(error), NO_SUCH_TAB)
         return
     name = name_holder(holder)
     reader, writer = await asyncio.open_unix_connection(sock=holder, limit=_READ // 2)
     try:
-        await _Bridge(websocket, reader, writer, name).run()
+        await _Bridge(websocket, reader, writer, name, lambda: await_answer(holder, tab)).run()
     finally:
         writer.transport.abort()  # what it did not take is of no use to anybody any more
 
@@ -91,12 +96,18 @@ async def _fail(websocket: WebSocket, code: str, message: str, close: int) -> No
 
 class _Bridge:
     def __init__(
-        self, websocket: WebSocket, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, name: str
+        self,
+        websocket: WebSocket,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        name: str,
+        begin_waiting: Callable[[], Patience],
     ) -> None:
         self._websocket = websocket
         self._reader = reader
         self._writer = writer
         self._name = name
+        self._begin_waiting = begin_waiting
         self._frames = FrameReader()
         self._loop = asyncio.get_running_loop()
         self._sent = 0
@@ -106,6 +117,10 @@ class _Bridge:
         self._room.set()
         self._size: tuple[int, int] | None = None
         self._typed_at = 0.0
+        self._due = asyncio.Event()
+        """Something was said to the holder, and nothing came from it since."""
+        self._reading = False
+        """The page has taken all that came: only now the holder's silence is its own."""
 
     async def run(self) -> None:
         try:
@@ -114,6 +129,7 @@ class _Bridge:
                 await self._websocket.close(REPLACED, "this tab has another terminal by now")
                 return
             attach = Attach(first.attach, _side(first.columns), _side(first.rows), first.visible)
+            self._due.set()
             await self._say(Hello(), attach)
         except (TimeoutError, msgspec.DecodeError, KeyError, struct.error):
             await _fail(self._websocket, "frame", "the first message must say where to attach", 1008)
@@ -122,7 +138,8 @@ class _Bridge:
             return
         hearing = asyncio.create_task(self._hear())
         showing = asyncio.create_task(self._show())
-        done, left = await asyncio.wait({hearing, showing}, return_when=asyncio.FIRST_COMPLETED)
+        watching = asyncio.create_task(self._watch())
+        done, left = await asyncio.wait({hearing, showing, watching}, return_when=asyncio.FIRST_COMPLETED)
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
@@ -144,6 +161,7 @@ class _Bridge:
                     await self._tell({"failed": {"code": "frame", "message": "more input than fits into one frame"}})
                     continue
                 self._typed_at = self._loop.time()
+                self._due.set()
                 await self._say(Input(data[1:], bool(data[0])))
                 continue
             try:
@@ -172,13 +190,37 @@ class _Bridge:
         self._writer.write(b"".join(map(encode, frames)))
         await self._writer.drain()
 
+    # --- a holder that does not answer
+
+    async def _watch(self) -> None:
+        """Returns when it is silent. What is typed is followed by output as a rule; where it is not, it is asked."""
+        while True:
+            await self._due.wait()
+            patience = None
+            while self._due.is_set():
+                await asyncio.sleep(LOOK_SECONDS)
+                if not self._due.is_set() or not self._reading:
+                    patience = None
+                elif patience is None:
+                    patience = self._begin_waiting()
+                    self._writer.write(encode(Ask()))
+                else:
+                    try:
+                        patience.check()
+                    except Silent as error:
+                        await _fail(self._websocket, "not_answering", f"{error}: {error.remedy}", TRY_AGAIN)
+                        return
+
     # --- holder to page
 
     async def _show(self) -> None:
         """Reads only what the page has room for: what it does not take waits at the holder, and then the program."""
         while True:
             await self._room.wait()
+            self._reading = True
             data = await self._reader.read(_PACE.share_bytes(_READ))
+            self._reading = False
+            self._due.clear()
             if not data:
                 await self._websocket.close(ENDED if self._size is None else 1011)
                 return

@@ -10,7 +10,7 @@ import socket
 from collections import deque
 from collections.abc import Iterator
 from contextlib import suppress
-from struct import unpack
+from struct import pack, unpack
 from types import TracebackType
 
 from corral.sidecar.processes import read_identity
@@ -36,13 +36,9 @@ from corral.terminals.protocol import (
     Welcome,
     encode,
 )
+from corral.terminals.silence import ANSWER_SECONDS, LOOK_SECONDS, NotReachable, Patience, Silent
 
 _READ = 1 << 16
-GREETING_SECONDS = 10.0
-
-
-class NotReachable(Exception):
-    """There is no holder to speak to, and why."""
 
 
 def connect(directory: str, tab: str) -> socket.socket:
@@ -52,23 +48,57 @@ def connect(directory: str, tab: str) -> socket.socket:
         folder = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             # A socket's path is at most 107 bytes long: through the descriptor it always is.
-            client.connect(f"/proc/self/fd/{folder}/{tab}{SOCKET}")
+            _connect(client, f"/proc/self/fd/{folder}/{tab}{SOCKET}", directory, tab)
         finally:
             os.close(folder)
     except OSError as error:
         client.close()
         raise NotReachable(f"terminal {tab}: {error.strerror}") from error
+    except Silent:
+        client.close()
+        raise
     terminal = find_terminal(directory, tab)
-    pid, uid, _ = unpack("3i", client.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    pid, uid, _ = _peer(client)
     if terminal is None or terminal.holder is None or (pid, uid) != (terminal.holder.pid, os.getuid()):
         client.close()
         raise NotReachable(f"terminal {tab}: pid {pid} of user {uid} answers, who is not its holder")
     return client
 
 
+def _connect(client: socket.socket, path: str, directory: str, tab: str) -> None:
+    """Where many wait to be let in already, this waits too: no longer than for any answer."""
+    terminal = find_terminal(directory, tab)
+    patience = Patience(tab, terminal.holder.pid) if terminal is not None and terminal.holder is not None else None
+    _limit_sending(client, LOOK_SECONDS)
+    while True:
+        try:
+            client.connect(path)
+        except BlockingIOError:
+            if patience is None:
+                raise
+            patience.check()
+        else:
+            _limit_sending(client, ANSWER_SECONDS)
+            return
+
+
+def _limit_sending(client: socket.socket, seconds: float) -> None:
+    """The kernel's own limit, for connecting too: receiving may take as long as nothing happens."""
+    client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, pack("ll", int(seconds), 0))
+
+
+def _peer(connected: socket.socket) -> tuple[int, int, int]:
+    return unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+
+
+def await_answer(connected: socket.socket, tab: str) -> Patience:
+    """From now on."""
+    return Patience(tab, _peer(connected)[0])
+
+
 def name_holder(connected: socket.socket) -> str:
     """The very process at the other side: one that took its place, under whatever number, has another name."""
-    pid, _, _ = unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    pid = _peer(connected)[0]
     identity = read_identity(pid)
     return f"{identity.boot_id[:8]}-{pid}-{identity.start_ticks}" if identity else f"{pid}-gone"
 
@@ -77,8 +107,7 @@ def dismiss_terminal(directory: str, tab: str) -> None:
     """How its program ended was seen: the holder leaves if it is still there, and nothing is left of it."""
     with suppress(NotReachable, OSError), Client(directory, tab) as client:
         client.send(Leave())
-        client.socket.settimeout(GREETING_SECONDS)
-        while client.receive() is not None:
+        while client.receive_soon() is not None:
             pass
     forget_terminal(directory, tab)
 
@@ -89,22 +118,23 @@ class Client:
     def __init__(self, directory: str, tab: str) -> None:
         """Connect and greet. Raises NotReachable, also when no version is spoken by both."""
         self.socket = connect(directory, tab)
+        self.tab = tab
         self._reader = FrameReader()
         self._frames: deque[HolderFrame] = deque()
-        self.socket.settimeout(GREETING_SECONDS)
         try:
             with suppress(BrokenPipeError):  # it has closed already, perhaps after saying why
                 self.send(Hello())
-            answer = self.receive()
+            answer = self.receive_soon()
         except (OSError, ProtocolError) as error:
             self.close()
             raise NotReachable(f"terminal {tab}: {error}") from error
+        except Silent:
+            self.close()
+            raise
         if not isinstance(answer, Welcome):
             self.close()
             raise NotReachable(f"terminal {tab}: {answer.message if isinstance(answer, Failed) else 'it is closed'}")
         self.version = answer.version
-        self.tab = answer.tab
-        self.socket.settimeout(None)
 
     def __enter__(self) -> Client:
         return self
@@ -119,7 +149,11 @@ class Client:
         self.socket.close()
 
     def send(self, frame: ViewerFrame) -> None:
-        self.socket.sendall(encode(frame))
+        """Raises Silent when the holder takes nothing any more, OSError when it is gone."""
+        try:
+            self.socket.sendall(encode(frame))
+        except BlockingIOError as error:
+            raise Silent(self.tab, _peer(self.socket)[0]) from error
 
     def attach(self, offset: int | None, columns: int = 0, rows: int = 0, *, visible: bool = True) -> None:
         self.send(Attach(offset, columns, rows, visible))
@@ -141,7 +175,7 @@ class Client:
     def ask(self) -> Info:
         """What the holder says of itself. For a client that is not attached: frames before the answer are lost."""
         self.send(Ask())
-        while (frame := self.receive()) is not None:
+        while (frame := self.receive_soon()) is not None:
             if isinstance(frame, Info):
                 return frame
         raise NotReachable(f"terminal {self.tab}: the holder is gone")
@@ -154,6 +188,24 @@ class Client:
                 return None
             self._frames += self.feed(data)
         return self._frames.popleft()
+
+    def receive_soon(self) -> HolderFrame | None:
+        """The next frame where one is due. Raises Silent when none comes."""
+        patience = self.await_answer()
+        before = self.socket.gettimeout()
+        self.socket.settimeout(LOOK_SECONDS)
+        try:
+            while True:
+                try:
+                    return self.receive()
+                except TimeoutError:
+                    patience.check()
+        finally:
+            self.socket.settimeout(before)
+
+    def await_answer(self) -> Patience:
+        """For who waits for the socket by other means."""
+        return await_answer(self.socket, self.tab)
 
     def feed(self, data: bytes) -> list[HolderFrame]:
         """Frames from bytes that the caller has read from the socket itself."""

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from select import select
 from typing import IO, NamedTuple
 
 from corral.sidecar.identity import ProcessIdentity
@@ -73,7 +74,7 @@ def start_terminal(
         with suppress(BrokenPipeError):  # then it has said why
             order_in.write(b"g")
             order_in.flush()
-        answer = told.readline().decode(errors="replace").strip()
+        answer = _hear(told, f"the holder, pid {started.holder.pid}, does not say whether the program began").strip()
     if answer != "begun":
         raise StartFailed(answer.removeprefix("failed ") or "the holder ended without a word")
     return started
@@ -88,6 +89,13 @@ def _tell_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: by
         process.kill()
         process.wait()
         raise StartFailed(f"the holder did not start: {error}") from error
+    return _hear(told, "the holder does not say what it has started")
+
+
+def _hear(told: IO[bytes], silence: str) -> str:
+    """The holder's next line; it writes one at a time, and the next only when it was told to go on."""
+    if not select([told], [], [], _START_SECONDS)[0]:
+        raise StartFailed(f"{silence}: no word in {_START_SECONDS:.0f} s")
     return told.readline().decode(errors="replace")
 
 
