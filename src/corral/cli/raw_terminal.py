@@ -26,6 +26,15 @@ from corral.terminals.silence import LOOK_SECONDS, Patience
 _READ = 1 << 16
 _WATCHED = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
 
+_WITH_CURSOR = 1049
+"""Of the ways to the alternate screen the one that keeps the cursor of the normal one."""
+_OPENS_OWN_SCREEN = re.compile(
+    rb"(?:\x1b\[[0-9;:<=>?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78]|\x1b\([0-9A-Z])*?\x1b\[\?%dh"
+    % _WITH_CURSOR
+)
+_WHOLE_SCREEN = b"\x1b[?2026l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f"
+"""Shown at once, without margins, overwriting, in plain letters: what no program that is left in its midst undoes."""
+
 
 class Left(StrEnum):
     """How a viewing ended."""
@@ -43,6 +52,11 @@ class Viewing(Struct, frozen=True, kw_only=True):
     left: Left
     status: int | None = None
     """Of a program that ended: its exit code, or the negative signal."""
+
+
+def _ended_by_itself(viewing: Viewing | None) -> bool:
+    """Then its last words are its own, and the cursor is where it wants it."""
+    return viewing is not None and viewing.left is Left.ENDED and (viewing.status or 0) >= 0
 
 
 def has_terminal() -> bool:
@@ -91,10 +105,13 @@ class _View:
         self._queries = QueryFilter()
         self._problems: list[str] = []
         self._signals: list[int] = []
+        self._to_clear = False
         self._patience: Patience | None = None
         """While something from the holder is due."""
 
     def run(self, *, clear: bool) -> Viewing:
+        self._to_clear = clear
+        viewing = None
         saved = termios.tcgetattr(0)
         woken, wake = os.pipe()
         os.set_blocking(wake, False)
@@ -102,11 +119,10 @@ class _View:
         old_wake = signal.set_wakeup_fd(wake)
         try:
             tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is meant for the program
-            if clear:
-                self._write(b"\x1b[H\x1b[2J")
             self._client.attach(None, *terminal_size())
             self._patience = self._client.await_answer()
-            return self._loop(woken)
+            viewing = self._loop(woken)
+            return viewing
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
@@ -114,7 +130,7 @@ class _View:
             os.close(woken)
             os.close(wake)
             try:
-                self._write(self._modes.undo())
+                self._write(self._modes.undo() if _ended_by_itself(viewing) else self._leave())
                 termios.tcsetattr(0, termios.TCSADRAIN, saved)
             except (OSError, termios.error):
                 pass  # the terminal itself is gone
@@ -172,6 +188,7 @@ class _View:
                 case Output():
                     self._show(frame)
                 case ModesFrame():
+                    self._clear_before(frame.data)
                     self._modes.feed(frame.data)
                     self._write(frame.data)
                 case Gap():
@@ -185,9 +202,25 @@ class _View:
         return None
 
     def _show(self, frame: Output) -> None:
+        self._clear_before(frame.data)
         self._modes.feed(frame.data)
         # Nobody waits for the answers to what was asked before we came.
         self._write(self._queries.feed(frame.data) if frame.replay else self._queries.flush() + frame.data)
+
+    def _clear_before(self, first: bytes) -> None:
+        """Once. One with a screen of its own leaves this one as it is; for others it is scrolled away, not wiped."""
+        if self._to_clear and not _OPENS_OWN_SCREEN.match(first):
+            self._write(b"\n" * (terminal_size()[1] - 1) + b"\x1b[H\x1b[J")
+        self._to_clear = False
+
+    def _leave(self) -> bytes:
+        """What ends the program's picture in the midst of it, and begins a line of its own for what is said next."""
+        unfinished = b"\x18\x1b\\" if self._modes.incomplete_bytes else b""
+        start = unfinished + _WHOLE_SCREEN + self._modes.undo()
+        if self._modes.alternate != _WITH_CURSOR:
+            return start + b"\x1b[999H\n"  # below the picture
+        # The cursor is back where it was: at the begin of a line it stays there, elsewhere the blanks end that line.
+        return start + b" " * (terminal_size()[0] - 1) + b"\r\x1b[K"
 
     def _write(self, data: bytes) -> None:
         sys.stdout.flush()
