@@ -8,7 +8,8 @@ import unicodedata
 ONE_LINE_WIDTH = 120
 
 _DROPPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
-_ENDLESS_WORD = re.compile(r"\S{400,}")  # longer than paths and names of sessions are
+_ENDLESS_WORD = r"\S{400,}"
+"""Longer than paths and names of sessions are. Compiled only for a message: most commands give none."""
 _ENDLESS_LINE = 2000
 _JOINER = "\u200d"  # of emoji sequences
 
@@ -36,7 +37,7 @@ def readable(message: str) -> str:
 
 
 def _readable_line(line: str) -> str:
-    line = _ENDLESS_WORD.sub(lambda word: _cut(word[0]), printable(line))
+    line = re.sub(_ENDLESS_WORD, lambda word: _cut(word[0]), printable(line))
     return _cut(line, 1000) if len(line) > _ENDLESS_LINE else line
 
 

@@ -8,11 +8,11 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from select import select
 from typing import IO, NamedTuple
 
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
+from corral.system.descriptors import is_ready
 from corral.terminals.hold import Order, pack_order
 
 _HOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
@@ -94,7 +94,7 @@ def _tell_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: by
 
 def _hear(told: IO[bytes], silence: str) -> str:
     """The holder's next line; it writes one at a time, and the next only when it was told to go on."""
-    if not select([told], [], [], _START_SECONDS)[0]:
+    if not is_ready(told.fileno(), _START_SECONDS):
         raise StartFailed(f"{silence}: no word in {_START_SECONDS:.0f} s")
     return told.readline().decode(errors="replace")
 
