@@ -7,6 +7,7 @@ export interface Evidence {
   kind: string;
   path: string;
   pid: number | null;
+  hostname: string | null;
   verdict: string;
   rule: string;
   reason: string;
@@ -43,6 +44,8 @@ export interface Session {
   session_id: string;
   state: State;
   reason: string;
+  /** Of a session that is elsewhere: who claims it, in words. */
+  elsewhere: string | null;
   activity: Activity | null;
   durable: boolean;
   pid: number | null;

@@ -53,7 +53,7 @@ export function sayState(session: Session, now: number): Said {
       return { sign: "?", colour: "violet", word: "unknown", words };
     }
     case "elsewhere":
-      return { sign: "⇄", colour: "grey", word: "elsewhere", words: session.reason || "claimed elsewhere" };
+      return { sign: "⇄", colour: "grey", word: "elsewhere", words: session.elsewhere ?? "elsewhere" };
     case "empty":
       return { sign: "·", colour: "faint", word: "empty", words: "nothing to resume" };
   }

@@ -23,6 +23,7 @@ function session(ref: string, changes: Partial<Session> = {}): Session {
     session_id: ref,
     state: "live",
     reason: "",
+    elsewhere: null,
     activity: "ready",
     durable: true,
     pid: 1,
@@ -102,6 +103,12 @@ test("nothing moves while it is looked at: a change of state keeps its place, a 
     ["api", "new"],
     ["idle", "a"],
   ]);
+});
+
+test("who claims a session elsewhere is said in the server's words", () => {
+  const away = { state: "elsewhere", reason: "written on 'a', and this host is 'b'" } as const;
+  assert.equal(sayState(session("a", { ...away, elsewhere: "claimed by a" }), 200).words, "claimed by a");
+  assert.equal(sayState(session("a", { ...away, elsewhere: "elsewhere" }), 200).words, "elsewhere");
 });
 
 test("an update that changes no state changes no order", () => {

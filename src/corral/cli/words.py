@@ -35,8 +35,7 @@ def say_state(session: Session, now: float) -> Said:
         case State.UNKNOWN:
             return Said("?", "violet", "maybe open" if session.verdict.maybe_pids else "unknown")
         case State.ELSEWHERE:
-            host = next((claim.claim.hostname for claim in session.verdict.evidence if claim.elsewhere), None)
-            return Said("⇄", "grey", f"claimed by {host}" if host else "elsewhere")
+            return Said("⇄", "grey", session.elsewhere or "elsewhere")
         case State.EMPTY:
             return Said("·", "faint", "empty")
 

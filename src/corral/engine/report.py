@@ -16,6 +16,7 @@ class EvidenceReport(Struct, frozen=True, kw_only=True):
     kind: str
     path: str
     pid: int | None
+    hostname: str | None
     verdict: str
     rule: str
     reason: str
@@ -44,6 +45,7 @@ class SessionReport(Struct, frozen=True, kw_only=True):
     session_id: str
     state: str
     reason: str
+    elsewhere: str | None
     activity: str | None
     durable: bool
     pid: int | None
@@ -125,6 +127,7 @@ def report_session(session: Session) -> SessionReport:
             kind=judged.claim.kind,
             path=judged.claim.path,
             pid=judged.claim.pid,
+            hostname=judged.claim.hostname,
             verdict=judged.liveness,
             rule=judged.rule,
             reason=judged.reason,
@@ -132,7 +135,15 @@ def report_session(session: Session) -> SessionReport:
         for judged in verdict.evidence
     ]
     evidence += [
-        EvidenceReport(kind=bad.kind, path=bad.path, pid=None, verdict="refused", rule="unreadable", reason=bad.reason)
+        EvidenceReport(
+            kind=bad.kind,
+            path=bad.path,
+            pid=None,
+            hostname=None,
+            verdict="refused",
+            rule="unreadable",
+            reason=bad.reason,
+        )
         for bad in verdict.bad_evidence
     ]
     return SessionReport(
@@ -142,6 +153,7 @@ def report_session(session: Session) -> SessionReport:
         session_id=session.session_id,
         state=session.state,
         reason=verdict.reason,
+        elsewhere=session.elsewhere,
         activity=session.activity,
         durable=session.durable,
         pid=session.pid,

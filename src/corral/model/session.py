@@ -8,7 +8,7 @@ from corral.model.key import Home, SessionKey
 from corral.model.process import ProcessMode
 from corral.model.record import SessionRecord, Skipped
 from corral.model.restore import RestorePlan
-from corral.model.verdict import Activity, SessionVerdict, State
+from corral.model.verdict import Activity, Liveness, SessionVerdict, State
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -52,6 +52,16 @@ class Session(Struct, frozen=True, kw_only=True):
     def pid(self) -> int | None:
         """The process that took it last, or None when nobody serves it."""
         return self.verdict.processes[-1].pid if self.verdict.processes else None
+
+    @property
+    def elsewhere(self) -> str | None:
+        """Of a session that can't be checked from here: who claims it, in a few words, the same in every view."""
+        if self.state is not State.ELSEWHERE:
+            return None
+        # Of a container or a namespace the name may be this host's own: it would say nothing.
+        away = next((judged for judged in self.verdict.evidence if judged.elsewhere), None)
+        named = away is not None and away.liveness is Liveness.REMOTE and away.claim.hostname
+        return f"claimed by {named}" if named else "elsewhere"
 
     @property
     def durable(self) -> bool:

@@ -1,0 +1,32 @@
+"""What every view says of a session is in its report, in the same words."""
+
+from __future__ import annotations
+
+import pytest
+
+from corral.cli.words import say_state
+from corral.engine.report import report_session
+from corral.model.verdict import Liveness
+from tests.unit.cli.sessions import NOW, session
+from tests.unit.verdicts.facts import judged
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        (judged(Liveness.REMOTE, elsewhere=True, hostname="build-host"), "claimed by build-host"),
+        (judged(Liveness.REMOTE, elsewhere=True), "elsewhere"),
+        (judged(Liveness.UNKNOWN, elsewhere=True, hostname="this-host"), "elsewhere"),
+    ],
+    ids=["another host", "a host without a name", "a container with this host's name"],
+)
+def test_who_claims_a_session_elsewhere_is_said_once_for_every_view(claim, words):
+    away = session("s1", [claim])
+    report = report_session(away)
+    assert (say_state(away, NOW).words, report.elsewhere) == (words, words)
+    assert report.evidence[0].hostname == claim.claim.hostname
+
+
+def test_only_a_session_that_is_elsewhere_is_claimed_there():
+    stale = judged(Liveness.STALE, hostname="build-host")
+    assert report_session(session("s1", [stale])).elsewhere is None
