@@ -146,6 +146,18 @@ def test_on_a_phone_the_list_is_the_start_and_a_tab_fills_the_screen(site: Site,
     seen.shows("echo #1: kept")
 
 
+def test_every_key_of_the_row_is_within_reach_upright_and_on_its_side(site: Site, visit):
+    site.run_detached()
+    seen: Seen = visit(site.start(), has_touch=True, is_mobile=True, viewport={"width": 375, "height": 667})
+    seen.page.locator(".sidebar button.row").first.click()
+    keys = seen.page.get_by_role("toolbar", name="Keys").get_by_role("button")
+    expect(keys).to_have_count(9)
+    for width, height in ((320, 568), (375, 667), (414, 896), (568, 320), (667, 375), (896, 414)):
+        seen.page.set_viewport_size({"width": width, "height": height})
+        for key in keys.all():
+            expect(key).to_be_in_viewport(ratio=1)
+
+
 def test_an_ended_agent_is_said_and_can_be_resumed(site, visit):
     site.run_detached()
     seen = visit(site.start()).is_ready()
