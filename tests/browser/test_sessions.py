@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -9,6 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.site import Site
 from tests.integration.terminals.held import wait_until
+from tests.providers.qwen_support import NEW_ID, record
 
 HOSTILE = [
     "<script>window.ran = 1</script>",
@@ -181,6 +183,24 @@ def test_a_refusal_says_what_is_so_and_why(site, visit):
     expect(refusal).to_be_visible()
     expect(seen.page.locator(".reason")).to_have_text("work_dir_missing")
     assert site.tabs() == []
+
+
+def test_who_claims_a_session_elsewhere_and_the_recorded_branch_are_named(site, visit):
+    one = site.write_session(1, title="On the other machine")
+    claim = {"schema_version": 1, "pid": 4217, "session_id": one, "work_dir": str(site.work), "hostname": "build-host"}
+    [path] = site.root.glob(f".kimi/sessions/*/{one}")
+    (path / "runtime.json").write_text(json.dumps(claim | {"started_at": 1.0}))
+    chats = site.root / ".qwen" / "projects" / "-work" / "chats"
+    chats.mkdir(parents=True)
+    (chats / f"{NEW_ID}.jsonl").write_bytes(record(text="Round once", gitBranch="fix/rounding", sessionId=NEW_ID))
+    seen = visit(site.start()).is_ready()
+    seen.click("1 elsewhere")
+    expect(seen.row("On the other machine")).to_contain_text("kimi-cli · claimed by build-host")
+    seen.row("On the other machine").click()
+    expect(seen.page.locator("footer.status")).to_be_visible()
+    expect(seen.page.locator("footer.status .branch")).to_have_count(0)
+    seen.row("Round once").click()
+    expect(seen.page.locator("footer.status .branch")).to_have_text(re.compile(r"⎇\s+branch\s+fix/rounding"))
 
 
 def test_how_do_you_know_shows_each_claim(site, visit):

@@ -98,3 +98,14 @@ def test_the_title_is_what_was_typed_not_what_a_hook_added(place: Place) -> None
 )
 def test_a_slash_command_is_no_title_and_a_path_is(place: Place, text: str, title: str) -> None:
     assert place.write(record(text=text), record(text="next")).title == title
+
+
+def test_the_branch_is_the_one_that_the_last_message_names(place: Place) -> None:
+    said = [
+        record(gitBranch="main"),
+        record("assistant", "done", gitBranch="fix/rounding\x1b[31m"),
+        record("system", None, subtype="custom_title", systemPayload={"customTitle": "Renamed"}),
+    ]
+    assert place.write(*said[:1]).branch == "main"
+    assert place.write(*said).branch == "fix/rounding [31m"
+    assert place.write(*said, record()).branch is None

@@ -56,6 +56,7 @@ export interface Session {
   updated_at: number | null;
   turn_started_at: number | null;
   work_dir: string | null;
+  branch: string | null;
   title: string | null;
   unfinished: string | null;
   waits_for: string | null;

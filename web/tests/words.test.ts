@@ -34,6 +34,7 @@ function session(ref: string, changes: Partial<Session> = {}): Session {
     updated_at: 100,
     turn_started_at: null,
     work_dir: "/src/api",
+    branch: null,
     title: ref,
     unfinished: null,
     waits_for: null,

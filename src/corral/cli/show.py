@@ -50,6 +50,7 @@ def render(session: Session, *, now: float, colour: bool) -> list[str]:
         ("unfinished", record.unfinished if record and session.state == "orphaned" else None),
         ("process", ", ".join(f"pid {pid}" for pid in session.pids) or None),
         ("directory", tilde(session.work_dir) if session.work_dir else None),
+        ("branch", record.branch if record else None),
         ("created", _when(record.created_at if record else None)),
         ("updated", _when(session.updated_at)),
         ("version", session.version),

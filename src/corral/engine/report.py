@@ -56,6 +56,7 @@ class SessionReport(Struct, frozen=True, kw_only=True):
     updated_at: float | None
     turn_started_at: float | None
     work_dir: str | None
+    branch: str | None
     title: str | None
     unfinished: str | None
     waits_for: str | None
@@ -164,6 +165,7 @@ def report_session(session: Session) -> SessionReport:
         updated_at=session.updated_at,
         turn_started_at=record.turn_started_at if record else None,
         work_dir=session.work_dir,
+        branch=record.branch if record else None,
         title=session.title,
         unfinished=record.unfinished if record else None,
         waits_for=record.waits_for if record else None,

@@ -59,6 +59,8 @@ class SessionRecord(Struct, frozen=True, kw_only=True, gc=False):
     archived: bool = False
     sidecar: SidecarHint | None = None
     forked_from: str | None = None
+    branch: str | None = None
+    """Of git, as the provider recorded it last; never looked up in the directory."""
     notes: tuple[str, ...] = ()
     """Odd shapes worth telling: "migrated from kimi-cli …", "same id in another bucket"."""
 

@@ -7,10 +7,10 @@ import os
 from corral.model.key import Home
 from corral.model.record import SessionRecord
 from corral.model.restore import Program, Refusal, Refused, Resume
+from corral.providers.qwen_code.chain import read_chain
 from corral.providers.qwen_code.homes import HOME_VARIABLE, RUNTIME_VARIABLE
 from corral.providers.qwen_code.places import find_resume_dir
 from corral.providers.qwen_code.sessions import DAMAGED, FOREIGN_ID
-from corral.providers.qwen_code.transcript import read_chain
 from corral.system.transcripts import Unreadable
 
 

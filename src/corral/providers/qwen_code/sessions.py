@@ -138,6 +138,7 @@ def _to_record(
         archived=archived,
         sidecar=read_hint(runtime.path) if runtime else None,
         forked_from=facts.forked_from,
+        branch=facts.git_branch,
         notes=notes,
     )
 

@@ -1,14 +1,11 @@
-"""One Qwen transcript: what its head and its tail say, and whether its chain of records is whole."""
+"""One Qwen transcript: what its head and its tail say."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from corral.model.record import TurnState
 from corral.system.foreign_json import ForeignDecoder
@@ -21,7 +18,6 @@ _TITLE_WINDOW = 64 << 10
 """Qwen itself looks for a custom title this far from either end, and repeats the title near the end."""
 _HEAD_LINES = 200
 _SLASH_COMMAND = re.compile(r"/[A-Za-z][\w:.-]*(\s|\Z)")
-_CHAIN_BUDGET = 256 << 20
 
 
 class TranscriptFacts(Struct, frozen=True, kw_only=True):
@@ -41,6 +37,8 @@ class TranscriptFacts(Struct, frozen=True, kw_only=True):
     turn: TurnState = TurnState.NONE
     turn_started_at: float | None = None
     unfinished: str | None = None
+    git_branch: str | None = None
+    """As the last message says: Qwen looks it up once per run."""
     calls_tool: bool = False
     """The tail is a tool call without result."""
     damaged: bool = False
@@ -48,21 +46,6 @@ class TranscriptFacts(Struct, frozen=True, kw_only=True):
     branched: bool = False
     """Near the end two messages follow the same one: two processes wrote, and a resume drops one branch."""
     notes: tuple[str, ...] = ()
-
-
-class ChainFacts(Struct, frozen=True, kw_only=True):
-    """What Qwen would take up on a resume."""
-
-    records: int
-    """Readable ones."""
-    reachable: int
-    """Those on the way from the last record back to the beginning, or to a gap."""
-    gap: bool
-    """The way back ends at a record that is missing: all before it would be lost, without a word."""
-    sessions: tuple[str, ...]
-    """Every session id that the records name; more than one, and Qwen refuses the file."""
-    complete: bool = True
-    """False when the file is too large to be checked."""
 
 
 def read_transcript(path: str) -> TranscriptFacts | Unreadable:
@@ -86,47 +69,12 @@ def read_transcript(path: str) -> TranscriptFacts | Unreadable:
         turn=tail.turn,
         turn_started_at=tail.prompt_at if tail.turn is TurnState.OPEN else None,
         unfinished=tail.prompt if tail.turn is TurnState.OPEN else None,
+        git_branch=tail.git_branch,
         calls_tool=tail.calls_tool,
         damaged=head.damaged or tail.damaged,
         branched=tail.branched,
         notes=(*head.notes, *tail.notes),
     )
-
-
-def read_chain(path: str) -> ChainFacts | Unreadable:
-    """Walks the records as `qwen --resume` does: from the last one back by parentUuid, until one is missing.
-
-    qwen 0.24.4, tried 2026-11: a destroyed record costs everything before it, with exit code 0; a foreign
-    line between records costs nothing; two records glued on one line are both read.
-    """
-    transcript = open_transcript(path)
-    if isinstance(transcript, Unreadable):
-        return transcript
-    parents: dict[str, str | None] = {}
-    sessions: dict[str, None] = {}
-    last: str | None = None
-    count = 0
-    with transcript:
-        for line in transcript.forward(_CHAIN_BUDGET):
-            for link in _links(line.data):
-                if link.type not in _TYPES or not link.uuid or not link.sessionId or link.parentUuid is UNSET:
-                    continue
-                count += 1
-                sessions[link.sessionId] = None
-                if link.type == "system" and link.subtype in _ASIDE:
-                    continue
-                parents.setdefault(link.uuid, link.parentUuid)
-                last = link.uuid
-        complete = not transcript.exhausted
-    reached: set[str] = set()
-    gap = False
-    while last is not None and last not in reached:
-        if last not in parents:
-            gap = True
-            break
-        reached.add(last)
-        last = parents[last] or None
-    return ChainFacts(records=count, reachable=len(reached), gap=gap, sessions=tuple(sessions), complete=complete)
 
 
 class _Head(Struct):
@@ -144,6 +92,7 @@ class _Tail(Struct):
     prompt: str | None = None
     prompt_at: float | None = None
     title: str | None = None
+    git_branch: str | None = None
     cut: bool = False
     """The budget ended before the beginning of the file."""
     damaged: bool = False
@@ -160,7 +109,7 @@ def _read_head(transcript: Transcript) -> _Head:
         if record is None:
             head.damaged = head.damaged or line.ended
             continue
-        if record.type not in _TYPES:
+        if record.type not in RECORD_TYPES:
             continue
         head.first = head.first or record
         if record.type == "system" and record.subtype == "custom_title":
@@ -189,7 +138,7 @@ def _read_tail(transcript: Transcript) -> _Tail:
         if record is None:
             tail.damaged = tail.damaged or line.ended
             continue
-        if record.type not in _TYPES:
+        if record.type not in RECORD_TYPES:
             continue
         if record.parentUuid is not None and record.type != "system":
             tail.branched = tail.branched or record.parentUuid in parents
@@ -199,10 +148,10 @@ def _read_tail(transcript: Transcript) -> _Tail:
             if tail.title is None and record.subtype == "custom_title":
                 tail.title = _find_title(line.data)
             if not decided and record.subtype in _TURN_ENDS:
-                decided, tail.turn = True, TurnState.ENDED
+                decided, tail.turn, tail.git_branch = True, TurnState.ENDED, _branch(record)
             continue
         if not decided:
-            decided = True
+            decided, tail.git_branch = True, _branch(record)
             calls = record.calls_tool
             answered = record.type == "assistant" and not calls
             tail.turn, tail.calls_tool = (TurnState.ENDED if answered else TurnState.OPEN), calls
@@ -223,6 +172,10 @@ def _find_title(data: bytes) -> str | None:
     return one_line(titled.systemPayload.customTitle) if titled else None
 
 
+def _branch(record: _Record) -> str | None:
+    return one_line(record.gitBranch) if record.gitBranch else None
+
+
 def _prompt_text(record: _Record, data: bytes) -> str | None:
     # What the person typed, where a hook or a command has added to it (qwen 0.24.4, 2026-11).
     if b'"displayText"' in data and (shown := _SHOWN.decode(data)):
@@ -231,28 +184,6 @@ def _prompt_text(record: _Record, data: bytes) -> str | None:
         if part.text and (text := one_line(part.text)):
             return text
     return None
-
-
-def _links(data: bytes) -> Iterator[_Link]:
-    link = _LINK.decode(data)
-    if link is not None:
-        yield link
-        return
-    # Two writers can leave `{…}{…}` on one line; Qwen reads both.
-    text = data.decode("utf-8", "replace")
-    import json
-
-    decoder = json.JSONDecoder()
-    position = 0
-    while (position := text.find("{", position)) >= 0:
-        try:
-            value: Any
-            value, position = decoder.raw_decode(text, position)
-            yield msgspec.convert(value, _Link)
-        except (ValueError, RecursionError):
-            return
-        except msgspec.ValidationError:
-            continue
 
 
 def _seconds(timestamp: str | None) -> float | None:
@@ -265,20 +196,9 @@ def _seconds(timestamp: str | None) -> float | None:
         return None
 
 
-_TYPES = frozenset({"user", "assistant", "tool_result", "system"})
+RECORD_TYPES = frozenset({"user", "assistant", "tool_result", "system"})
 _TURN_ENDS = frozenset({"turn_result", "rewind"})
 """`turn_result`: the ACP server writes it at the end of a turn. `rewind`: only possible between turns."""
-_ASIDE = frozenset(
-    {
-        "session_artifact_event",
-        "session_artifact_snapshot",
-        "session_sources_snapshot",
-        "managed_session_header_v1",
-        "managed_session_event_v1",
-        "managed_session_commit_v1",
-    }
-)
-"""Kinds of `system` records that Qwen keeps out of the chain."""
 
 
 class _Call(Struct):
@@ -305,6 +225,7 @@ class _Record(Struct):
     subtype: str | None = None
     timestamp: str | None = None
     cwd: str | None = None
+    gitBranch: str | None = None
     message: _Message | None = None
     forkedFrom: _Fork | None = None
 
@@ -338,15 +259,6 @@ class _Shown(Struct):
     systemPayload: _Display
 
 
-class _Link(Struct):
-    uuid: str | None = None
-    parentUuid: str | UnsetType | None = UNSET
-    sessionId: str | None = None
-    type: str | None = None
-    subtype: str | None = None
-
-
 _RECORD = ForeignDecoder(_Record)
 _TITLED = ForeignDecoder(_Titled)
 _SHOWN = ForeignDecoder(_Shown)
-_LINK = ForeignDecoder(_Link)
