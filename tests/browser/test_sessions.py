@@ -150,6 +150,18 @@ def test_search_and_filters_narrow_the_list(site, visit):
     expect(seen.row("Alpha")).to_have_count(0)
 
 
+def test_what_is_searched_for_is_shown_also_in_a_group_that_was_opened(site, visit):
+    site.write_session(1, title="Alpha")
+    site.write_session(2, title="Beta")
+    seen = visit(site.start()).is_ready()
+    seen.click("2 idle")
+    expect(seen.row("Alpha")).to_be_visible()
+    seen.page.locator("#search").fill("beta")
+    expect(seen.row("Beta")).to_be_visible()
+    seen.page.locator("#search").fill("")
+    expect(seen.row("Alpha")).to_be_visible()
+
+
 def test_a_lost_session_shows_what_was_left_and_is_resumed_or_dismissed(site, visit):
     site.write_session(1, title="Half done", unfinished=True)
     site.write_session(2, title="Never mind", unfinished=True)
