@@ -63,6 +63,11 @@ function within(a: Session, b: Session): number {
   return rank(a) - rank(b) || since(b) - since(a) || (a.ref < b.ref ? -1 : 1);
 }
 
+/** Those that need a person, in the order in which the sidebar has them. */
+export function whoNeedsYou(sessions: Iterable<Session>): Session[] {
+  return [...sessions].filter(needsYou).sort(within);
+}
+
 export function matches(session: Session, filter: Filter): boolean {
   if (filter.states.size && !filter.states.has(session.state)) return false;
   if (filter.providers.size && !filter.providers.has(session.provider)) return false;

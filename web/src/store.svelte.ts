@@ -1,7 +1,7 @@
 /** The one store: a snapshot, kept true by events. Components read it; only the code here writes it. */
 import { SvelteMap } from "svelte/reactivity";
 import { api, asRefusal, onLoggedOut, RequestError } from "./api.ts";
-import { needsYou } from "./arrange.ts";
+import { needsYou, whoNeedsYou } from "./arrange.ts";
 import { Backoff } from "./backoff.ts";
 import { EventStream, type EventName } from "./events.ts";
 import type { AgentProcess, Degraded, Provider, Session, SessionUsage, Survey, Tab, UsageToday } from "./types.ts";
@@ -49,11 +49,7 @@ class Store {
 
   tabList = $derived([...this.tabs.values()].sort((a, b) => a.order - b.order || (a.tab < b.tab ? -1 : 1)));
   #tabsByRef = $derived(new Map(this.tabList.filter((tab) => tab.ref !== null).map((tab) => [tab.ref, tab])));
-  needing = $derived(
-    [...this.sessions.values()]
-      .filter(needsYou)
-      .sort((a, b) => (a.state === "orphaned" ? 1 : 0) - (b.state === "orphaned" ? 1 : 0)),
-  );
+  needing = $derived(whoNeedsYou(this.sessions.values()));
 
   #stream: EventStream | null = null;
   #noticeCount = 0;

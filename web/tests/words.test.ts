@@ -1,7 +1,7 @@
 /** What the pure parts promise: order that does not jump, numbers people can read, frames that survive a round trip. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { arrange, type Filter } from "../src/arrange.ts";
+import { arrange, whoNeedsYou, type Filter } from "../src/arrange.ts";
 import { Backoff } from "../src/backoff.ts";
 import { age, money, shellWord, shortPath, tokens } from "../src/format.ts";
 import { isAnswer, isPointer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
@@ -72,6 +72,20 @@ test("who needs you comes first, waiting before lost, then live by project, then
   assert.deepEqual(
     arrange(sessions, ALL, null).map((group) => group.folded),
     [false, false, false, true],
+  );
+});
+
+test("the key for the next that needs you follows the order of the sidebar", () => {
+  const sessions = [
+    session("lost long ago", { state: "orphaned", updated_at: 100 }),
+    session("lost now", { state: "orphaned", updated_at: 900 }),
+    session("waiting", { activity: "waiting" }),
+    session("ready"),
+  ];
+  const [needs] = arrange(sessions, ALL, null);
+  assert.deepEqual(
+    whoNeedsYou(sessions).map((one) => one.ref),
+    needs?.refs,
   );
 });
 
