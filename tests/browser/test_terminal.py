@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from tests.browser.chromium import FLAGS, WEBGL, find_chromium
 from tests.browser.seen import Seen
@@ -232,17 +232,20 @@ def test_a_reload_answers_no_query_of_the_past(site, visit):
     seen.shows(re.compile(rf"echo #{turns + 1}: clean"))
 
 
+def link_row(seen: Seen, name: str) -> Locator:
+    return seen.page.locator(".xterm-rows > div", has_text=re.compile(f"^press-{name}"))
+
+
 def test_links_lead_to_the_web_only(site, visit):
     _, seen = open_terminal(site, visit)
     for address in ("https://example.com/", "javascript:alert(1)", "file:///etc/passwd"):
         seen.types(rf'/print "\u001b]8;;{address}\u001b\\press-{address[:4]}\u001b]8;;\u001b\\"')
-        seen.shows(f"press-{address[:4]}")
+        expect(link_row(seen, address[:4])).to_be_visible()  # not only what was typed: the next line would mix with it
     opened: list[str] = []
     seen.context.on("page", lambda page: opened.append(page.url))
     seen.context.route(re.compile("example.com"), lambda route: route.fulfill(body="there"))
     for name in ("java", "file", "http"):
-        row = seen.page.locator(".xterm-rows > div", has_text=re.compile(f"^press-{name}"))
-        box = row.bounding_box()
+        box = link_row(seen, name).bounding_box()
         assert box is not None
         seen.page.mouse.move(box["x"] + 12, box["y"] + box["height"] / 2)
         seen.page.mouse.click(box["x"] + 12, box["y"] + box["height"] / 2)
