@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 
 ONE_LINE_WIDTH = 120
 
@@ -50,4 +49,6 @@ def _cut(text: str, kept: int = 80) -> str:
 def _show(character: str) -> str:
     if " " <= character <= "~" or character == _JOINER:
         return character
+    import unicodedata  # only for what is not plain: most commands meet none of it
+
     return " " if unicodedata.category(character) in _DROPPED else character

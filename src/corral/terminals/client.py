@@ -67,19 +67,24 @@ def connect(directory: str, tab: str) -> socket.socket:
 
 def _connect(client: socket.socket, path: str, directory: str, tab: str) -> None:
     """Where many wait to be let in already, this waits too: no longer than for any answer."""
-    terminal = find_terminal(directory, tab)
-    patience = Patience(tab, terminal.holder.pid) if terminal is not None and terminal.holder is not None else None
     _limit_sending(client, LOOK_SECONDS)
+    patience: Patience | None = None
     while True:
         try:
             client.connect(path)
         except BlockingIOError:
+            patience = patience or _begin_patience(directory, tab)
             if patience is None:
                 raise
             patience.check()
         else:
             _limit_sending(client, ANSWER_SECONDS)
             return
+
+
+def _begin_patience(directory: str, tab: str) -> Patience | None:
+    terminal = find_terminal(directory, tab)
+    return Patience(tab, terminal.holder.pid) if terminal is not None and terminal.holder is not None else None
 
 
 def _limit_sending(client: socket.socket, seconds: float) -> None:
