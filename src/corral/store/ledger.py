@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 
 from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
-from corral.store.private_file import flush, make_private, read_only_uri
+from corral.store.private_file import flush, make_private, name_aside, read_only_uri
 from corral.version import __version__
 
 __all__ = ["SCHEMA", "Ledger", "Reading", "SourceState"]
@@ -269,11 +269,6 @@ class Ledger:
         if self._aside:
             with suppress(FileNotFoundError):
                 os.unlink(self._aside)
-
-
-def name_aside(path: str) -> str:
-    """A name that nobody else has: of two containers with one home, both may be process 7."""
-    return f"{path}.new-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def _find_schema(db: sqlite3.Connection) -> int | None:

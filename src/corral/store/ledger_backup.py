@@ -8,6 +8,8 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from corral.store.private_file import name_aside
+
 if TYPE_CHECKING:
     from corral.store.ledger import Ledger
 
@@ -26,7 +28,7 @@ def back_up(ledger: Ledger, now: float | None = None) -> bool:
     with suppress(FileNotFoundError):
         if (time.time() if now is None else now) - os.stat(newest).st_mtime < _DAY_S:
             return False
-    made = f"{ledger.path}.backup-{os.getpid()}-{os.urandom(4).hex()}"
+    made = name_aside(ledger.path, "backup")
     os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:
         copy = sqlite3.connect(made)

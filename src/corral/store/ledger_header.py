@@ -8,7 +8,7 @@ import struct
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
-from corral.store.private_file import make_private
+from corral.store.private_file import make_private, name_aside
 
 _HEADER = struct.Struct(">16sH6B4I8I20x2I")
 _WAL, _FRACTIONS, _FORMAT, _UTF8 = 2, (64, 32, 32), 4, 1
@@ -23,7 +23,7 @@ def with_sound_header(broken: str, page_bytes: int) -> Generator[str]:
     if _is_sound(broken, sound, page_bytes):
         yield broken
         return
-    copy = f"{os.path.dirname(broken)}/ledger.db.new-{os.getpid()}-{os.urandom(4).hex()}"
+    copy = name_aside(os.path.join(os.path.dirname(broken), "ledger.db"))  # swept like a first reading, if we are killed
     try:
         for suffix in ("-wal", ""):
             with suppress(FileNotFoundError):

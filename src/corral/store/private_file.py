@@ -22,6 +22,11 @@ def make_private(path: str) -> None:
     os.close(fd)
 
 
+def name_aside(path: str, kind: str = "new") -> str:
+    """A name beside it that nobody else has: of two containers with one home, both may be process 7."""
+    return f"{path}.{kind}-{os.getpid()}-{os.urandom(4).hex()}"
+
+
 def read_only_uri(path: str) -> str:
     """For SQLite, of a file that is not written: `?`, `#` and `%` in its path are not what they are in a URI."""
     from urllib.parse import quote
