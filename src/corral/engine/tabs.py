@@ -29,7 +29,6 @@ from corral.verdicts.tab_plan import decide_last_session
 
 _OVER = frozenset({Standing.ENDED, Standing.LOST})
 _SERVED = frozenset({State.LIVE, State.PENDING})
-_NOT_SAID_YET = "its agent has not said yet which session it has"
 
 
 class Tab(Struct, frozen=True, kw_only=True):
@@ -128,8 +127,10 @@ def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindi
     found = find_served(tab.terminal.child, tab.binding.provider if tab.binding else None, survey, table)
     binding = tab.binding
     silence = binding.silence if binding else None
+    if found is None:
+        return structs.replace(tab, reason=silence or "its agent has not said yet which session it has")
     if isinstance(found, str):
-        return structs.replace(tab, reason=silence if silence and found == _NOT_SAID_YET else found)
+        return structs.replace(tab, reason=found)
     if silence is not None and found.session.state is State.PENDING:
         # No word of the provider is expected: what we asked for is no session to wait for.
         return structs.replace(tab, reason=silence)
@@ -144,8 +145,10 @@ def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindi
     return structs.replace(tab, binding=binding, session=found.session)
 
 
-def find_served(child: ProcessIdentity, provider: str | None, survey: Survey, table: ProcessTable) -> Served | str:
-    """The session that the agent nearest to the terminal's program serves, or why none is known.
+def find_served(
+    child: ProcessIdentity, provider: str | None, survey: Survey, table: ProcessTable
+) -> Served | str | None:
+    """The session that the agent nearest to the terminal's program serves, or why none is known; None: not said yet.
 
     Nearest: an agent that runs inside another one's tools must not take over the tab.
     """
@@ -166,7 +169,7 @@ def find_served(child: ProcessIdentity, provider: str | None, survey: Survey, ta
     ]
     nearest = min((depth for depth, _, _ in served), default=None)
     if nearest is None or min(silent, default=nearest) < nearest:
-        return _NOT_SAID_YET
+        return None
     found = [(session, identity) for depth, session, identity in served if depth == nearest]
     if len(found) > 1:
         return f"it serves {len(found)} sessions"
