@@ -23,7 +23,7 @@ def with_sound_header(broken: str, page_bytes: int) -> Generator[str]:
     if _is_sound(broken, sound, page_bytes):
         yield broken
         return
-    copy = name_aside(os.path.join(os.path.dirname(broken), "ledger.db"))  # swept like a first reading, if we are killed
+    copy = name_aside(os.path.join(os.path.dirname(broken), "ledger.db"))  # swept if we are killed
     try:
         for suffix in ("-wal", ""):
             with suppress(FileNotFoundError):
