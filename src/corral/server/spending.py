@@ -6,15 +6,17 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 from corral.engine.account import update_ledger
+from corral.engine.spent_today import find_begin
 from corral.engine.usage_report import UsageQuery, UsageRow, report_usage
 from corral.model.key import SessionKey
 from corral.server.messages import SpentBySession, SpentOnDay, SpentToday
 from corral.store.ledger import Ledger
 from corral.system import places
+from corral.system.local_zone import LocalZone
 
 _DAYS = 14
 _PAUSE_SECONDS = 20.0
@@ -66,9 +68,8 @@ class Spending:
                 self._on_change({name for name, spent in self._by_session.items() if before[1].get(name) != spent})
 
     def _read(self) -> None:
-        zone = datetime.now(UTC).astimezone().tzinfo or UTC
-        now = datetime.fromtimestamp(time.time(), zone)
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        zone = LocalZone()  # not today's offset: the days before a change of the clocks have another
+        midnight = datetime.fromtimestamp(find_begin("day", time.time(), zone), zone)
         ledger = Ledger(places.state_dir())
         try:
             update_ledger(ledger)
