@@ -213,7 +213,13 @@ class Tui:
     def clear_input(self) -> None:
         """Deletes what stands in the input line, such as the prompt that an undo puts there."""
         self.terminal.wait_screen(lambda screen: bool(self.input_text(screen)), what="text in the input line")
-        self.terminal.send("\x7f" * len(self.input_text(self.terminal.screen()) or ""))
+        for _ in range(6):
+            self.terminal.send("\x7f" * len(self.input_text(self.terminal.screen()) or ""))
+            try:
+                self.terminal.wait_screen(lambda screen: self.input_text(screen) == "", 5, what="an empty input line")
+            except TimeoutError:  # keys that come while it draws what was put back are lost
+                continue
+            return
         self.terminal.wait_screen(lambda screen: self.input_text(screen) == "", what="an empty input line")
 
     def pick(self, wanted: str) -> None:
