@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
 
 from msgspec import Struct, structs
 
@@ -187,30 +188,33 @@ class TabKeeper:
     # --- one of many
 
     def _restore_one(self, tab: str) -> None:
+        failed = True
+        try:
+            with self._turn_of(tab):
+                failed = not self._try_open(tab)
+        finally:
+            with self._lock:
+                now = self._progress
+                self._progress = Progress(done=now.done + 1, total=now.total, failed=now.failed + failed)
+            self._on_progress(self._progress)
+
+    def _turn_of(self, tab: str) -> AbstractContextManager[object]:
         report = self.find(tab)
         provider = find_provider(report.provider) if report and report.provider else None
-        failed = 0
-        if provider is not None and provider.capabilities.starts_one_at_a_time:
-            with self._lock:
-                turn = self._one_at_a_time.setdefault(provider.name, threading.Lock())
-            with turn:
-                failed = self._try_open(tab)
-        else:
-            failed = self._try_open(tab)
+        if provider is None or not provider.capabilities.starts_one_at_a_time:
+            return nullcontext()
         with self._lock:
-            now = self._progress
-            self._progress = Progress(done=now.done + 1, total=now.total, failed=now.failed + failed)
-        self._on_progress(self._progress)
+            return self._one_at_a_time.setdefault(provider.name, threading.Lock())
 
-    def _try_open(self, tab: str) -> int:
+    def _try_open(self, tab: str) -> bool:
         try:
             self.open_tab(tab, self._sizes.get(tab, _SIZE))
         except NotOpened:
-            return 1
+            return False
         except Exception as error:
             self._note_refusal(tab, NotOpened("spawn_failed", f"it could not be restored: {error!r}"))
             raise
-        return 0
+        return True
 
     def _mark(self, tab: str, word: str | None) -> None:
         with self._lock:

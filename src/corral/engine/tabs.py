@@ -7,6 +7,7 @@ from collections.abc import Collection
 
 from msgspec import Struct, structs
 
+from corral.engine.catalogue import has_provider
 from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
 from corral.model.key import SessionKey
@@ -75,7 +76,8 @@ def list_tabs(wanted: Collection[str] | None = None, survey: Survey | None = Non
     """
     bindings = Bindings(places.state_dir())
     bound, skipped = bindings.read_all()
-    by_tab = {binding.tab: binding for binding in bound}
+    by_tab = {binding.tab: binding for binding in bound if has_provider(binding.provider)}
+    skipped += [_not_known(bindings, binding) for binding in bound if binding.tab not in by_tab]
     unread = [one for one in skipped if one.path.endswith(".json")]
     damaged = {os.path.basename(one.path).removesuffix(".json"): one.reason for one in unread}
     terminals = {terminal.tab: terminal for terminal in list_terminals(terminals_dir())}
@@ -93,6 +95,11 @@ def list_tabs(wanted: Collection[str] | None = None, survey: Survey | None = Non
         now = take_survey(Selection(id_prefix="", deleted=True))
         tabs = [_with_last_session(tab, now) if tab.standing in _OVER else tab for tab in tabs]
     return Tabs(tabs=tuple(tabs), skipped=tuple(skipped))
+
+
+def _not_known(bindings: Bindings, binding: Binding) -> Skipped:
+    reason = f"this corral does not know {binding.provider}: a newer one may"
+    return Skipped(provider="corral", path=bindings.path_of(binding.tab), reason=reason)
 
 
 def _with_last_session(tab: Tab, survey: Survey) -> Tab:

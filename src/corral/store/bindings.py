@@ -106,6 +106,9 @@ class Bindings:
         bindings = sorted((one for one in read if isinstance(one, Binding)), key=lambda one: one.opened_at)
         return bindings, [one for one in read if isinstance(one, Skipped)]
 
+    def path_of(self, tab: str) -> str:
+        return os.path.join(self._directory, f"{tab}.json")
+
     def homes_of(self, provider: str) -> list[str]:
         """The homes in which tabs were opened: a variable that named one may not be set any more."""
         return list(dict.fromkeys(one.home for one in self.read_all()[0] if one.provider == provider))
@@ -127,7 +130,7 @@ class Bindings:
             replace(opened, _hash(directory), os.fsencode(os.path.realpath(directory)), own_identity())
 
     def _read(self, tab: str) -> Binding | Skipped:
-        path = os.path.join(self._directory, f"{tab}.json")
+        path = self.path_of(tab)
         content = read_regular(path, _LIMIT)
         if isinstance(content, Unreadable):
             return Skipped(provider="corral", path=path, reason=content.reason)

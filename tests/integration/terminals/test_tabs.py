@@ -76,6 +76,18 @@ def test_a_damaged_binding_shows_why_and_harms_no_other(world):
     assert "not a binding" in found["skipped"][0]["reason"]
 
 
+def test_a_tab_of_a_provider_that_only_a_newer_corral_knows_is_named_and_kept(world):
+    tab = world.run_detached()
+    binding = world.state / "bindings" / f"{tab}.json"
+    newer = json.loads(binding.read_text()) | {"tab": "00000000000000aa", "provider": "later-agent"}
+    kept = binding.with_name("00000000000000aa.json")
+    kept.write_text(json.dumps(newer))
+    found = world.json("terminals")
+    assert [one["tab"] for one in found["terminals"]] == [tab]
+    assert "does not know later-agent" in found["skipped"][0]["reason"]
+    assert json.loads(kept.read_text()) == newer
+
+
 def test_a_lost_tab_says_which_session_it_had_and_comes_back_as_itself(world):
     tab = world.run_detached()
     window = world.on_terminal("attach", tab)
