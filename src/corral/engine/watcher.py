@@ -30,6 +30,7 @@ _FULL_REST_SECONDS = 1.0
 _POLL_SECONDS = 30.0
 """New processes write nothing that is watched until they have a session: a look now and then finds them."""
 _BLIND_POLL_SECONDS = 4.0
+_AFTER_FAILURE_SECONDS = 2.0
 _POLLS_PER_FULL = 20
 """Every so many looks all sessions are answered anew: what was gone by an unwatched way is found then."""
 
@@ -73,6 +74,8 @@ class Watcher:
         self._lock = threading.Lock()
         self._stopped = False
         self._troubles: tuple[Degraded, ...] = ()
+        self._failed: dict[str, Degraded] = {}
+        """Providers of which the last survey came to nothing."""
         self._full_after: dict[str, float] = {}
         self._quick_after: dict[str, float] = {}
 
@@ -192,7 +195,7 @@ class Watcher:
         """
         for name, ids in died.items():
             if self._places.fd is not None and ids and ids.isdisjoint(quick.get(name, ())):
-                self._survey_served(name)
+                self._try_survey(name, lambda name=name: self._survey_served(name))
                 self._publish()
             else:
                 self._quick_after.pop(name, None)
@@ -209,11 +212,12 @@ class Watcher:
             if now >= self._full_after.get(name, 0.0):
                 full.discard(name)
                 quick.pop(name, None)
-                self._survey(name, None)
+                self._try_survey(name, lambda name=name: self._survey(name, None))
                 did = True
         for name in list(quick):
             if now >= self._quick_after.get(name, 0.0):
-                self._survey(name, quick.pop(name))
+                ids = quick.pop(name)
+                self._try_survey(name, lambda name=name, ids=ids: self._survey(name, ids))
                 did = True
         if did:
             self._publish()
@@ -222,6 +226,17 @@ class Watcher:
         return _POLL_SECONDS if self._places.fd is not None else _BLIND_POLL_SECONDS
 
     # --- surveys
+
+    def _try_survey(self, name: str, survey: Callable[[], None]) -> None:
+        """A survey that fails is told and repeated: else what is shown would not be true any more, and nobody knew."""
+        try:
+            survey()
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other providers' sessions are not to blame
+            self._failed[name] = Degraded(provider=name, step="look again", reason=f"{error!r}; it is tried again")
+            self._full_after[name] = time.monotonic() + _AFTER_FAILURE_SECONDS
+            self.ask(name)
+        else:
+            self._failed.pop(name, None)
 
     def _survey(self, name: str, ids: set[str] | None) -> None:
         """One provider anew: all of it, or what is noteworthy and the given ids."""
@@ -287,6 +302,7 @@ class Watcher:
 
     def _all_troubles(self) -> tuple[Degraded, ...]:
         told = [one for part in self._parts.values() for one in part.degraded]
+        told += self._failed.values()
         return tuple(dict.fromkeys([*told, *self._places.troubles()]))
 
     def _watch_deaths(self) -> None:

@@ -33,6 +33,7 @@ from corral.version import __version__
 _T = TypeVar("_T")
 _THREADS = 8
 _TAB_PAUSE_SECONDS = 0.15
+_AFTER_FAILURE_SECONDS = 5.0
 _MOST_CHANGES = 200
 """More at once are told in one word: to fetch the list costs less than so many events."""
 
@@ -186,7 +187,12 @@ class Service:
             self._stale_tabs.clear()
             if self._stopped:
                 return
-            self.tabs.refresh()
+            try:
+                self.tabs.refresh()
+            except Exception as error:  # noqa: BLE001 - it is logged, and tried again: tabs must not stay as they were
+                self.log.write("tabs_not_read", message=repr(error))
+                self._stale_tabs.set()
+                threading.Event().wait(_AFTER_FAILURE_SECONDS)
             threading.Event().wait(_TAB_PAUSE_SECONDS)
 
     def _note_sessions(self, survey: Survey) -> None:
