@@ -45,12 +45,12 @@ def _reuse(count: int) -> dict[str, object]:
             if number % 20 == 0:
                 time.sleep(0.011)  # so that, however fast the machine, enough reuses fall into another tick
             _stop(TARGET)
+            before_it = time.time()  # taken later, a pause of this very loop would date the records after its begin
             _spawn_at(last_pid, TARGET)
             os.kill(TARGET, 0)
             alive += 1
-            began = time.time()
-            aged[_judge(record(TARGET, written_at=began - 2.5))] += 1
-            young[_judge(record(TARGET, written_at=began - 0.5))] += 1
+            aged[_judge(record(TARGET, written_at=before_it - 2.5))] += 1
+            young[_judge(record(TARGET, written_at=before_it - 0.5))] += 1
             after = exact_here(TARGET)
             if after.start_ticks == before.start_ticks:
                 same_tick += 1  # reused within one tick of 10 ms, which takes root and this very file

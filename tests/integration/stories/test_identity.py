@@ -165,13 +165,13 @@ def test_a_terminal_and_a_title_used_again_move_no_binding(serving):
         if name == "one":
             window.send("/quit\r")
 
-    def both() -> list[bool]:
+    def both() -> list[tuple[bool, str | None]]:
         found = serving.sessions()
-        return [bool(found[name]["pids"]) for name in ("one", "two") if name in found]
+        return [(bool(found[name]["pids"]), found[name]["title"]) for name in ("one", "two") if name in found]
 
-    wait_until(lambda: both() == [False, True], "both")
+    title = serving.tabs()[tab]["title"]
+    wait_until(lambda: both() == [(False, title), (True, title)], "both, titled alike")
     found = serving.sessions()
-    assert found["one"]["title"] == found["two"]["title"] == serving.tabs()[tab]["title"]
     assert (found["one"]["tab"], found["two"]["tab"]) == (None, None)
     assert found[session_id]["tab"] == tab
     assert serving.tabs()[tab]["ref"] == found[session_id]["ref"]
