@@ -134,14 +134,18 @@ def _filter_sql(query: UsageQuery) -> tuple[str, list[object]]:
 
 def _list_cuts(ledger: Ledger, zone: tzinfo, begin: int, end: int, unit: int) -> list[int]:
     """Where local days (or hours: `unit` is in quarters) begin and end."""
-    days: Sequence[int] = range(begin // _DAY, (end - 1) // _DAY + 1)
-    if len(days) > _LONGEST_DAYS:  # some log has a time from far away
-        days = [day for (day,) in ledger.db.execute(f"SELECT DISTINCT quarter / {_DAY} FROM quarters ORDER BY 1")]
-    spans = [*_list_offsets(zone, days), (end, 0)]
+    days = range(begin // _DAY, (end - 1) // _DAY + 1)
+    stretches: list[Sequence[int]] = [days]
+    if len(days) > _LONGEST_DAYS:  # some log has a time from far away: between days that nothing has, nothing is cut
+        found = ledger.db.execute(f"SELECT DISTINCT quarter / {_DAY} FROM quarters ORDER BY 1")
+        stretches = [[day] for (day,) in found]
     cuts = {begin, end}
-    for (start, offset), (stop, _) in pairwise(spans):
-        cuts.add(start)
-        cuts.update(range(start + (-start - offset) % unit, stop, unit))
+    for stretch in stretches:
+        last = (stretch[-1] + 1) * _DAY
+        cuts.add(last)
+        for (start, offset), (stop, _) in pairwise([*_list_offsets(zone, stretch), (last, 0)]):
+            cuts.add(start)
+            cuts.update(range(start + (-start - offset) % unit, stop, unit))
     return sorted(cut for cut in cuts if begin <= cut <= end)
 
 

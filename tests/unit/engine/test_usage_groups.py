@@ -117,13 +117,30 @@ def test_a_filter_by_model_leaves_the_others_out(ledger):
     assert normal(add_up(ledger, query), False) == normal(add_by_hand(ledger, query), False)
 
 
-def test_one_log_with_a_time_from_far_away_changes_nothing_else(tmp_path):
-    ledger = Ledger(str(tmp_path))
-    events = [("old", 5.0, 10, "m"), ("now", float(OCTOBER), 10, "m"), ("far", 9e10, 10, "m")]
-    ledger.store([reading("s", events)], MadeUpPricer())
-    query = UsageQuery(zone=ZoneInfo("Europe/Berlin"), by=("day",))
-    assert normal(add_up(ledger, query), True) == normal(add_by_hand(ledger, query), True)
-    assert len(add_up(ledger, query)) == 3
+@pytest.fixture(scope="module")
+def ledger_of_ages(tmp_path_factory):
+    """Some of its times lie thousands of years from the others."""
+    chance = random.Random(6)
+    made = Ledger(str(tmp_path_factory.mktemp("ages")))
+    times = [chance.choice((5, MARCH, OCTOBER, 90_000_000_000)) + chance.random() * 40 * 86_400 for _ in range(300)]
+    events = [(f"e{n}", at, n % 300, chance.choice(("m", None))) for n, at in enumerate(times)]
+    made.store([reading("s", events)], MadeUpPricer())
+    return made
+
+
+@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("by", TIME_KEYS)
+def test_times_from_far_away_change_nothing_else(ledger_of_ages, zone, by):
+    query = UsageQuery(zone=ZoneInfo(zone), by=(by,))
+    assert normal(add_up(ledger_of_ages, query), True) == normal(add_by_hand(ledger_of_ages, query), True)
+
+
+def test_times_from_far_away_cost_no_piece_for_each_day_between(ledger_of_ages):
+    asked: list[str] = []
+    ledger_of_ages.db.set_trace_callback(asked.append)
+    add_up(ledger_of_ages, UsageQuery(zone=ZoneInfo("Europe/Berlin"), by=("day",)))
+    ledger_of_ages.db.set_trace_callback(None)
+    assert 4 * 30 < len(asked) < 4 * 40 * 4
 
 
 def test_an_empty_ledger_adds_up_to_nothing(tmp_path):
