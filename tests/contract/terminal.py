@@ -79,6 +79,11 @@ class Terminal(Window):
     def exit_code(self) -> int | None:
         return self._process.poll()
 
+    @property
+    def line_modes(self) -> int:
+        """The flags of the terminal that programs change: ICANON, ECHO, ISIG …"""
+        return termios.tcgetattr(self._master)[3]
+
     def send(self, text: str) -> None:
         data = text.encode()
         while data:

@@ -30,6 +30,7 @@ COMMANDS = {
     "serve": "the page: sessions, tabs and what happens, in a browser",
     "url": "a new link into the running server",
     "watch": "what changes, as it happens",
+    "top": "what live sessions use of this machine: CPU, memory, processes",
     "usage": "what was spent: tokens and money by day, project, model …",
     "sql": "questions of your own over what was spent, in SQL",
     "statusline": "one short line for a prompt, a status bar or an agent's status line",
@@ -42,7 +43,7 @@ COMMANDS = {
     "completion": "shell completion for bash, zsh and fish",
 }
 
-_TOLD_BESIDE = {"show", "explain", "pid", "resume", "sql", "hooks", "run", "attach", "terminals", "kill"}
+_TOLD_BESIDE = {"show", "explain", "pid", "resume", "sql", "hooks", "run", "attach", "terminals", "kill", "top"}
 """Commands that go on with the defaults when the configuration is faulty; the others tell it themselves."""
 _BEGIN_WITHOUT = ("usage",)
 """Commands that need msgspec only when something has changed, and fetch it then."""

@@ -8,9 +8,11 @@ import time
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import OF_ONE_SESSION, Commands, add_command
 from corral.cli.screen import paint, tilde, use_colour
+from corral.cli.use_words import say_metered
 from corral.cli.words import say_state
+from corral.engine.metering import meter_session
+from corral.engine.metering_report import report_shown
 from corral.engine.naming import find_session, full_name
-from corral.engine.report import SessionDocument, report_session
 from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait
 from corral.model.session import Session
 from corral.system.text import printable
@@ -21,7 +23,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         commands,
         "show",
         summary="one session in full",
-        description="Show one session: its state and why, its process, directory and times, and the way back in.",
+        description="Show one session: its state and why, its process and what that uses, and the way back in.",
         epilog=f"examples:\n  corral show 5d3909df\n  corral show kimi-cli:my-own-name --json\n\n{OF_ONE_SESSION}",
     )
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
@@ -31,15 +33,17 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     session = find_session(args.session)
+    metered = meter_session(session)
     if args.json:
-        print_json(SessionDocument(session=report_session(session)))
+        print_json(report_shown(session, metered))
     else:
-        print_lines(render(session, now=time.time(), colour=use_colour()))
+        uses = say_metered(metered) if metered else None
+        print_lines(render(session, now=time.time(), colour=use_colour(), uses=uses))
     return 0
 
 
-def render(session: Session, *, now: float, colour: bool) -> list[str]:
-    """One fact a line; what is not known is left out."""
+def render(session: Session, *, now: float, colour: bool, uses: str | None = None) -> list[str]:
+    """One fact a line; what is not known is left out. `uses` says what its processes use, where that was asked."""
     said = say_state(session, now)
     record = session.record
     facts: list[tuple[str, str | None]] = [
@@ -49,6 +53,7 @@ def render(session: Session, *, now: float, colour: bool) -> list[str]:
         ("waits for", record.waits_for if record else None),
         ("unfinished", record.unfinished if record and session.state == "orphaned" else None),
         ("process", ", ".join(f"pid {pid}" for pid in session.pids) or None),
+        ("uses", uses),
         ("directory", tilde(session.work_dir) if session.work_dir else None),
         ("branch", record.branch if record else None),
         ("created", _when(record.created_at if record else None)),

@@ -25,13 +25,37 @@ class Stat(NamedTuple):
     start_ticks: int
 
 
+class Account(NamedTuple):
+    """What /proc/PID/stat says besides: the groups a process is in, and what it uses."""
+
+    stat: Stat
+    group: int
+    kernel_session: int
+    cpu_ticks: int
+    """Its own, and those of the children that it has waited for (and of theirs)."""
+    resident_pages: int
+
+
 def parse_stat(line: bytes) -> Stat:
     """Raises ValueError or IndexError for what is no stat line (an emptied file of a process that ended)."""
+    return _make_stat(line, _split_stat(line))
+
+
+def parse_account(line: bytes) -> Account:
+    """As above, with what only metering needs."""
+    fields = _split_stat(line)
+    cpu_ticks = sum(map(int, fields[11:15]))
+    return Account(_make_stat(line, fields), int(fields[2]), int(fields[3]), cpu_ticks, int(fields[20].split()[1]))
+
+
+def _split_stat(line: bytes) -> list[bytes]:
     # comm may contain anything, ")" and spaces included: fields are counted after the last parenthesis.
-    close = line.rindex(b")")
-    fields = line[close + 2 :].split(None, 20)
+    return line[line.rindex(b")") + 2 :].split(None, 20)
+
+
+def _make_stat(line: bytes, fields: list[bytes]) -> Stat:
     return Stat(
-        line[line.index(b"(") + 1 : close],
+        line[line.index(b"(") + 1 : line.rindex(b")")],
         chr(fields[0][0]),
         int(fields[1]),
         int(fields[4]),
@@ -73,6 +97,15 @@ def read_stat(pid: int | str) -> Stat | None:
     line = read_bytes(pid, "stat")
     try:
         return parse_stat(line) if line else None
+    except (ValueError, IndexError):
+        return None
+
+
+def read_account(pid: int | str) -> Account | None:
+    """As above, with what only metering needs."""
+    line = read_bytes(pid, "stat")
+    try:
+        return parse_account(line) if line else None
     except (ValueError, IndexError):
         return None
 
