@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import gc
 import math
+import time
 from collections.abc import Sequence
 
 from corral.cli.live_screen import LiveScreen, has_live_screen
@@ -67,12 +68,14 @@ def _stay(interval: float) -> int:
     meter = Meter()
     with LiveScreen() as screen:
         while True:
-            metering = meter.look()
-            lines = render(metering, width=terminal_width(), colour=use_colour(), rates=True)
-            screen.draw(lines, paint(f"every {interval:g} s · q leaves", "grey", use_colour()))
-            key = screen.wait_key(interval)
-            if key is not None and (left := _find_leaving(key)) is not None:
-                return left
+            metering, until = meter.look(), time.monotonic() + interval
+            while (seconds := until - time.monotonic()) > 0:
+                # Also after another key or a new size of the window: a rate over a moment would say nothing.
+                lines = render(metering, width=terminal_width(), colour=use_colour(), rates=True)
+                screen.draw(lines, paint(f"every {interval:g} s · q leaves", "grey", use_colour()))
+                key = screen.wait_key(seconds)
+                if key is not None and (left := _find_leaving(key)) is not None:
+                    return left
 
 
 def _find_leaving(keys: str) -> int | None:

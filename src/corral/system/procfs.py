@@ -38,30 +38,24 @@ class Account(NamedTuple):
 
 def parse_stat(line: bytes) -> Stat:
     """Raises ValueError or IndexError for what is no stat line (an emptied file of a process that ended)."""
-    return _make_stat(line, _split_stat(line))
-
-
-def parse_account(line: bytes) -> Account:
-    """As above, with what only metering needs."""
-    fields = _split_stat(line)
-    cpu_ticks = sum(map(int, fields[11:15]))
-    return Account(_make_stat(line, fields), int(fields[2]), int(fields[3]), cpu_ticks, int(fields[20].split()[1]))
-
-
-def _split_stat(line: bytes) -> list[bytes]:
     # comm may contain anything, ")" and spaces included: fields are counted after the last parenthesis.
-    return line[line.rindex(b")") + 2 :].split(None, 20)
-
-
-def _make_stat(line: bytes, fields: list[bytes]) -> Stat:
+    close = line.rindex(b")")
+    fields = line[close + 2 :].split(None, 20)
     return Stat(
-        line[line.index(b"(") + 1 : line.rindex(b")")],
+        line[line.index(b"(") + 1 : close],
         chr(fields[0][0]),
         int(fields[1]),
         int(fields[4]),
         int(fields[6]) & _KERNEL_THREAD != 0,
         int(fields[19]),
     )
+
+
+def parse_account(line: bytes) -> Account:
+    """As above. Apart from it, since `corral ps` reads many and needs none of this."""
+    stat = parse_stat(line)
+    fields = line[line.rindex(b")") + 2 :].split(None, 22)
+    return Account(stat, int(fields[2]), int(fields[3]), sum(map(int, fields[11:15])), int(fields[21]))
 
 
 def read_bytes(pid: int | str, name: str, limit: int = 1 << 22) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from corral.model.key import SessionKey
 from corral.model.metering import Division, SeenProcess
@@ -99,6 +100,36 @@ def test_what_has_nothing_to_do_with_it_is_not_even_listed(other: SeenProcess):
     around = [INIT, seen(5, 1), *([shell] if other.pid != 8 else []), seen(10, 8, group=10, session=8)]
     found = divide_processes([*around, other], {10: [A]})
     assert owned(found, A) == {10} and not found.strays
+
+
+@pytest.mark.parametrize("tab", [None, TAB])
+def test_who_started_the_agent_is_not_its_child(tab: str | None):
+    """A launcher whose own parent is gone, in the kernel session or the terminal of the agent below it."""
+    launcher, agent = seen(9, 1, group=8, session=8, tab=tab), seen(10, 9, group=8, session=8, tab=tab)
+    found = divide_processes([INIT, launcher, agent], {10: [A]})
+    assert owned(found, A) == {10} and not found.strays
+
+
+def test_who_leads_a_group_is_not_the_child_of_its_members():
+    found = divide_processes([INIT, seen(10, 1), seen(11, 10, group=30, session=30, ticks=40), seen(30, 1)], {10: [A]})
+    assert owned(found, A) == {10, 11} and not found.strays
+
+
+def test_numbers_that_cannot_be_told_from_here_are_in_common_with_nobody():
+    outside = [structs.replace(seen(pid, 1), group=0, kernel_session=0) for pid in (10, 30)]
+    found = divide_processes([INIT, *outside], {10: [A]})
+    assert owned(found, A) == {10} and not found.strays
+
+
+def test_what_is_below_a_stray_goes_with_it_also_if_it_leads_a_kernel_session():
+    around = [INIT, seen(10, 1, tab=TAB), seen(20, 10, tab=TAB), seen(30, 1, tab=TAB), seen(31, 30, tab=TAB)]
+    assert [one.pids for one in divide_processes(around, {10: [A], 20: [B]}).strays] == [(30, 31)]
+
+
+def test_a_terminal_has_the_sessions_of_its_agents_and_not_of_what_they_start():
+    around = [INIT, seen(10, 1, tab=TAB), seen(11, 10, tab=OTHER_TAB), seen(20, 1, tab=OTHER_TAB)]
+    found = divide_processes([*around, seen(30, 1, tab=OTHER_TAB)], {10: [A], 20: [B]})
+    assert owned(found, A) == {10, 11} and owned(found, B) == {20, 30}
 
 
 @pytest.mark.parametrize(
