@@ -106,12 +106,13 @@ def render(metering: Metering, *, width: int, colour: bool, rates: bool) -> list
     for one in metering.strays:
         tree = one.tree
         may_be = f"may be of {_name(tree.maybe, short)}: {tree.reason}"
-        more.append(f"? pid {tree.pid} ({one.name}) {may_be}: {say_use(one.use)}; counted for none")
+        more.append(f"? pid {tree.pid} ({one.name}): {say_use(one.use)}, counted for none; {may_be}")
+    told = {key for one in metering.shared for key in one.tree.sessions}
     for one in ordered:
         name = short[one.session.session_id]
-        if one.use is None:
+        if one.use is None and one.session.key not in told:
             more.append(f"? {name}: {one.reason}")
-        elif one.use.unreadable:
+        elif one.use is not None and one.use.unreadable:
             more.append(f"? {name}: {say_unreadable(one.use.unreadable)}")
     lines += [paint(fit(printable(line), width), "violet", colour) for line in more]
     lines += [

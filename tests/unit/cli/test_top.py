@@ -38,10 +38,11 @@ def metering() -> Metering:
     sessions = (
         metered("aaaaaaaa-1", use(3.0, 50_000_000), 0.0),
         metered("bbbbbbbb-1", use(12.44, 310_000_000, MIXED, 3, unreadable=2), 101.26),
-        metered("cccccccc-1", None, reason="pid 9 serves 2 sessions: what it uses is charged to none of them"),
+        metered("cccccccc-1", None, reason="it is away"),
         metered("dddddddd-1", use(5000.0, 2_345_000_000), 0.0),
+        metered("eeeeeeee-1", None, reason="pid 9 serves 2 sessions: what it uses is charged to none of them"),
     )
-    one, other, *_ = (each.session.key for each in sessions)
+    one, *_, other = (each.session.key for each in sessions)
     shared = SharedTree(pid=9, sessions=(one, other), pids=(9, 10))
     stray = StrayTree(
         pid=77, maybe=(one,), reason="its kernel session is that of pid 7 (sh), which is of no session", pids=(77,)
@@ -57,19 +58,20 @@ def metering() -> Metering:
 
 def test_rows_are_in_the_order_of_cpu_then_memory_and_the_unknown_is_no_zero():
     lines = render(metering(), width=10_000, colour=False, rates=True)
-    assert [line.split() for line in lines[:5]] == [
+    assert [line.split() for line in lines[:6]] == [
         ["%CPU", "CPU", "s", "MEMORY", "PROCS", "SESSION", "PROVIDER", "DIR", "TITLE"],
         ["101.3", "12.4", "~310", "MB", "3", "bbbbbbbb", "kimi-cli", "/src/app", "Rate", "limiter"],
         ["0.0", "5,000", "2.3", "GB", "1", "dddddddd", "kimi-cli", "/src/app", "Rate", "limiter"],
         ["0.0", "3.0", "50", "MB", "1", "aaaaaaaa", "kimi-cli", "/src/app", "Rate", "limiter"],
         ["?", "?", "?", "?", "cccccccc", "kimi-cli", "/src/app", "Rate", "limiter"],
+        ["?", "?", "?", "?", "eeeeeeee", "kimi-cli", "/src/app", "Rate", "limiter"],
     ]
-    assert lines[5:] == [
-        "shared: pid 9 (node) serves 2 sessions (aaaaaaaa, bbbbbbbb): 2 processes, 8.0 s CPU, 900 kB (PSS); charged to none",
-        "? pid 77 (evil\\x1b[2J) may be of aaaaaaaa: its kernel session is that of pid 7 (sh), which is of no session: "
-        "1 process, 1.0 s CPU, 10 MB (RSS); counted for none",
+    assert lines[6:] == [
+        "shared: pid 9 (node) serves 2 sessions (aaaaaaaa, eeeeeeee): 2 processes, 8.0 s CPU, 900 kB (PSS); charged to none",
+        "? pid 77 (evil\\x1b[2J): 1 process, 1.0 s CPU, 10 MB (RSS), counted for none; may be of aaaaaaaa: "
+        "its kernel session is that of pid 7 (sh), which is of no session",
         "? bbbbbbbb: 2 processes can't be read",
-        "? cccccccc: pid 9 serves 2 sessions: what it uses is charged to none of them",
+        "? cccccccc: it is away",
     ]
 
 
