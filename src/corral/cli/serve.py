@@ -67,7 +67,10 @@ def _show(link: str, *, browse: bool) -> None:
     if browse:
         import webbrowser
 
-        webbrowser.open(link)
+        from corral.system.descriptors import given_limit
+
+        with given_limit():
+            webbrowser.open(link)
 
 
 def _show_other(running: Running, *, browse: bool, wanted: int | None) -> None:

@@ -23,7 +23,7 @@ from corral.server.credentials import Credentials
 from corral.server.event_stream import EventStream
 from corral.server.server_files import Running, ServerFiles, bracketed
 from corral.system import places
-from corral.system.descriptors import are_left, most_open
+from corral.system.descriptors import are_left, most_open, raise_limit
 
 _FIRST_PORT = 7420
 _STOP_SECONDS = 2
@@ -57,6 +57,7 @@ class AlreadyRunning(CorralError):
 def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     """Until a signal comes. `tell` is called with a one-time code once it listens. Raises CorralError."""
     check_host(bind)
+    raise_limit()  # each viewer takes two descriptors
     if not are_left(_FEWEST_FILES):
         raise CorralError(
             f"only {most_open()} files may be open at once: too few to serve", hint="raise the limit: ulimit -n 1024"

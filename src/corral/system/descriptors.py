@@ -1,8 +1,57 @@
-"""Descriptors: how many this process may still open, and waiting for one however high its number is."""
+"""Descriptors: how many this process may open, what others get of that, and waiting for one however high it is."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
+
+_MOST = 65_536
+"""More would serve nobody, and there are programs that close every descriptor there may be before they begin."""
+_given: int | None = None
+"""The soft limit this process was started with, once it has raised it."""
+
+
+def raise_limit() -> None:
+    """Let this process open as many as it may; what it starts can be given the limit it was started with."""
+    global _given
+    try:
+        import resource
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _MOST if hard == resource.RLIM_INFINITY else min(hard, _MOST)
+    if soft == resource.RLIM_INFINITY or soft >= wanted:
+        return
+    resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    _given = soft
+
+
+def with_given_limit(argv: list[str]) -> list[str]:
+    """The command `argv` under the limit this process was started with; as it is where none was raised.
+
+    A shell lowers it and becomes the program: between a fork and its program Python code of ours must not run, since
+    the server has threads.
+    """
+    if _given is None:
+        return argv
+    return ["/bin/sh", "-c", 'ulimit -S -n "$0" 2>/dev/null; exec "$@"', str(_given), *argv]
+
+
+@contextmanager
+def given_limit() -> Generator[None]:
+    """Meanwhile this process has the limit it was started with: for what is started by others' code."""
+    if _given is None:
+        yield
+        return
+    import resource
+
+    raised = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (_given, raised[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, raised)
 
 
 def are_left(count: int) -> bool:

@@ -119,9 +119,11 @@ def probe_version(path: str, timeout_seconds: float = 20.0) -> str | None:
     """
     import subprocess
 
+    from corral.system.descriptors import with_given_limit
+
     try:
         done = subprocess.run(
-            [path, "--version"],
+            with_given_limit([path, "--version"]),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_seconds,

@@ -12,7 +12,7 @@ from typing import IO, NamedTuple
 
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
-from corral.system.descriptors import is_ready
+from corral.system.descriptors import is_ready, with_given_limit
 from corral.terminals.hold import Order, pack_order
 
 _HOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
@@ -56,7 +56,7 @@ def start_terminal(
     tab = tab or new_tab_id()
     order = Order(tab, directory, cwd, columns, rows, argv, env)
     process = subprocess.Popen(
-        [sys.executable, "-I", "-S", _HOLDER],
+        with_given_limit([sys.executable, "-I", "-S", _HOLDER]),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

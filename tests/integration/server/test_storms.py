@@ -71,11 +71,9 @@ def test_five_hundred_clients_come_back_after_a_restart_and_are_open_at_once(ser
     shown = [see_all(serving, number, tab) for number, tab in enumerate(tabs, 1)]
     cookies = [serving.log_in() for _ in range(LOGINS)]
     serving.kill()
-    serving.start()
-    assert serving.process is not None
-    pid = serving.process.pid
-    # Each client costs the server two: one to the browser, one to the holder.
-    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3 * CLIENTS, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    # Each client costs the server two: one to the browser, one to the holder. It sees to that itself.
+    pid = start_with_limit(serving, SELECTABLE)
+    assert limit_of(pid) >= 3 * CLIENTS
     before = memory_kb(pid)
     forget_peak(pid)
     turns = [(cookies[number % LOGINS], number % TABS) for number in range(CLIENTS)]
@@ -84,6 +82,31 @@ def test_five_hundred_clients_come_back_after_a_restart_and_are_open_at_once(ser
     assert [data[: page.size] for data, page in zip(seen, pages, strict=True)] == [shown[turn] for _, turn in turns]
     assert peak_kb(pid) - before < MOST_KB_EACH * CLIENTS
     wait_until(lambda: descriptors(pid) < CLIENTS // 5, "those of the clients who left")
+
+
+def limit_of(pid: int) -> int:
+    return resource.prlimit(pid, resource.RLIMIT_NOFILE)[0]
+
+
+def start_with_limit(serving: Serving, soft: int) -> int:
+    """The pid of a server that is started with this soft limit, as most systems give it."""
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, limits[1]))
+    try:
+        serving.start()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+    assert serving.process is not None
+    return serving.process.pid
+
+
+def test_what_a_server_starts_has_the_limit_that_the_server_was_given(serving):
+    serving.kill()
+    server = start_with_limit(serving, SELECTABLE)
+    assert limit_of(server) == min(65_536, resource.getrlimit(resource.RLIMIT_NOFILE)[1]) > SELECTABLE
+    serving.start_tab()
+    (tab,) = json.loads(serving.world.corral("terminals", "--json").stdout)["terminals"]
+    assert (limit_of(tab["pid"]), limit_of(tab["holder_pid"])) == (SELECTABLE, SELECTABLE)
 
 
 def serve_another(serving: Serving, pid: int, tab: str) -> None:

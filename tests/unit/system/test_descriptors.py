@@ -1,10 +1,12 @@
-"""Waiting for a descriptor, also for one whose number is beyond what select() knows."""
+"""A raised limit stays with the process that raised it; waiting, also for a descriptor that select() does not know."""
 
 from __future__ import annotations
 
 import fcntl
 import os
 import resource
+import subprocess
+import sys
 
 import pytest
 
@@ -39,3 +41,29 @@ def test_there_is_something_to_read_or_not(pipe):
 def test_an_end_is_something_to_read(pipe):
     os.close(pipe.pop())
     assert is_ready(pipe[0], None)
+
+
+RAISING = """\
+import resource, subprocess, sys
+from corral.system.descriptors import given_limit, raise_limit, with_given_limit
+code = "import resource, sys; print(*resource.getrlimit(resource.RLIMIT_NOFILE), *sys.argv[1:])"
+say = [sys.executable, "-I", "-S", "-c", code, "a b", "$x"]
+resource.setrlimit(resource.RLIMIT_NOFILE, (200, int(sys.argv[1])))
+def tell(words): print(subprocess.check_output(words, text=True).strip(), flush=True)
+tell(with_given_limit(say))
+raise_limit()
+tell(say)
+tell(with_given_limit(say))
+with given_limit():
+    tell(say)
+tell(say)
+"""
+
+
+@pytest.mark.parametrize(("hard", "raised"), [(900, 900), (70_000, 65_536), (200, 200)])
+def test_a_raised_limit_is_kept_from_what_is_started(hard, raised):
+    if hard > resource.getrlimit(resource.RLIMIT_NOFILE)[1]:
+        hard = raised = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    done = subprocess.run([sys.executable, "-c", RAISING, str(hard)], capture_output=True, text=True, check=True)
+    softs = (200, raised, 200, 200, raised)
+    assert done.stdout.splitlines() == [f"{soft} {hard} a b $x" for soft in softs]
