@@ -58,7 +58,13 @@ def run(args: argparse.Namespace) -> int:
         raise CorralError("--timeout is a number of seconds, more than 0 and at most 3600", exit_code=2)
     if not args.stale:
         _update()
-    with ask(args.query, args.timeout) as answer:
+
+    def on_mended(notice: str) -> None:
+        _tell(notice)
+        if not args.stale:
+            _update()
+
+    with ask(args.query, args.timeout, on_mended) as answer:
         if args.csv:
             _print_csv(answer)
         elif args.json:
@@ -84,9 +90,13 @@ def _update() -> None:
     def update(ledger: Ledger) -> None:
         update_ledger(ledger, progress_bar())
         if ledger.notice:
-            print(f"corral: {printable(ledger.notice)}", file=sys.stderr)
+            _tell(ledger.notice)
 
     ask_ledger(update)
+
+
+def _tell(notice: str) -> None:
+    print(f"corral: {printable(notice)}", file=sys.stderr)
 
 
 def _take(answer: Answer, most: int) -> list[tuple[object, ...]]:

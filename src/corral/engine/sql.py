@@ -11,6 +11,7 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
+from corral.engine.ledger_access import is_torn, mend_ledger, telling_trouble
 from corral.engine.settings import read_settings
 from corral.errors import CorralError
 from corral.model.prices import PICOS
@@ -34,43 +35,96 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def ask(query: str, seconds: float) -> Generator[Answer]:
-    """Run one SELECT. Raises CorralError: exit code 2 for a query that can't be run, 1 for all else."""
+def ask(query: str, seconds: float, on_mended: Callable[[str], None]) -> Generator[Answer]:
+    """Run one SELECT. Raises CorralError: exit code 2 for a query that can't be run, 1 for all else.
+
+    Where a page of the ledger is torn it is made anew, `on_mended` is told so and may read logs, and the query is run
+    once more.
+    """
     path = os.path.join(places.state_dir(), "ledger.db")
+    with telling_trouble():
+        try:
+            running = _Running(path, query, seconds)
+        except _Torn as torn:
+            _mend(torn, on_mended)
+            running = _Running(path, query, seconds)
     try:
-        ledger = GuardedLedger(path, _cost_function(), seconds)
+        yield Answer(columns=running.columns, rows=running.rows(on_mended))
+    finally:
+        running.close()
+
+
+class _Torn(sqlite3.DatabaseError):
+    """A page of the file `seen` is not what it should be."""
+
+    def __init__(self, why: str, seen: os.stat_result) -> None:
+        super().__init__(why)
+        self.seen = seen
+
+
+def _mend(torn: _Torn, on_mended: Callable[[str], None]) -> None:
+    notice = mend_ledger(str(torn), torn.seen)
+    if notice is None:
+        raise torn
+    on_mended(notice)
+
+
+class _Running:
+    """A query whose first rows are there: most torn pages have shown themselves by then, and nobody saw a row yet."""
+
+    def __init__(self, path: str, query: str, seconds: float) -> None:
+        self._seconds = seconds
+        self._ledger = _open(path, seconds)
+        self._seen = os.stat(path)
+        try:
+            with _told(seconds, self._seen):
+                self._cursor = self._ledger.execute(query)
+                if not self._cursor.description:
+                    raise CorralError("that asks for nothing: only SELECT can be run", exit_code=2)
+                self.columns = tuple(_distinct([column[0] for column in self._cursor.description]))
+                self._first = self._ledger.fetch(self._cursor, _ROWS_AT_ONCE)
+        except BaseException:
+            self._ledger.close()
+            raise
+
+    def rows(self, on_mended: Callable[[str], None]) -> Iterator[tuple[object, ...]]:
+        rows = self._first
+        while rows:
+            yield from rows
+            try:
+                with _told(self._seconds, self._seen):
+                    rows = self._ledger.fetch(self._cursor, _ROWS_AT_ONCE)
+            except _Torn as torn:
+                with telling_trouble():
+                    _mend(torn, on_mended)
+                # Rows that were given can't be taken back, and the new file may have them in another order.
+                raise CorralError("the ledger was damaged amid these rows, and is mended now: ask again") from torn
+
+    def close(self) -> None:
+        self._ledger.close()
+
+
+def _open(path: str, seconds: float) -> GuardedLedger:
+    try:
+        return GuardedLedger(path, _cost_function(), seconds)
     except sqlite3.Error as error:
+        if isinstance(error, sqlite3.DatabaseError) and is_torn(error):
+            raise _Torn(str(error), os.stat(path)) from error
         hint = None if os.path.exists(path) else "corral usage reads the logs and makes it"
         raise CorralError(f"the ledger {path} can't be asked: {error}", hint=hint) from error
-    try:
-        with _told(seconds):
-            cursor = ledger.execute(query)
-        if not cursor.description:
-            raise CorralError("that asks for nothing: only SELECT can be run", exit_code=2)
-        columns = tuple(_distinct([column[0] for column in cursor.description]))
-        yield Answer(columns=columns, rows=_fetch(ledger, cursor, seconds))
-    finally:
-        ledger.close()
-
-
-def _fetch(ledger: GuardedLedger, cursor: sqlite3.Cursor, seconds: float) -> Iterator[tuple[object, ...]]:
-    while True:
-        with _told(seconds):
-            rows = ledger.fetch(cursor, _ROWS_AT_ONCE)
-        if not rows:
-            return
-        yield from rows
 
 
 @contextmanager
-def _told(seconds: float) -> Generator[None]:
-    """SQLite's complaints as messages for people."""
+def _told(seconds: float, seen: os.stat_result) -> Generator[None]:
+    """SQLite's complaints as messages for people; of the file `seen` itself as _Torn."""
     try:
         yield
     except TimeUp:
         hint = "narrow it down, or allow more with --timeout"
         raise CorralError(f"the query took longer than {seconds:g} s", hint=hint) from None
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+        if isinstance(error, sqlite3.DatabaseError) and is_torn(error):
+            raise _Torn(str(error), seen) from error
         raise CorralError(f"the query can't be run: {_say(str(error))}", hint=_hint(str(error)), exit_code=2) from error
 
 

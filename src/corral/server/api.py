@@ -16,7 +16,7 @@ from corral.engine.hook_settings import hook_providers, list_settings
 from corral.engine.periods import find_zone, parse_keys, parse_time
 from corral.engine.plain import to_plain
 from corral.engine.restore import NotOpened, has_session
-from corral.engine.usage_report import UsageQuery, name_untraced, report_usage
+from corral.engine.usage_report import UsageQuery
 from corral.engine.whereabouts import InPane
 from corral.errors import CorralError
 from corral.hooks.install import Outcome, install
@@ -25,8 +25,8 @@ from corral.server.directories import list_directories
 from corral.server.event_stream import encode_json
 from corral.server.refusals import GoThere, Refusing
 from corral.server.service import Service
+from corral.server.spending import ask_usage
 from corral.server.terminal_socket import serve_terminal
-from corral.store.ledger import Ledger
 from corral.system import places
 from corral.system.descriptors import are_left, most_open
 from corral.system.tmux import go_command
@@ -244,25 +244,21 @@ async def show_directories(request: Request) -> Response:
 async def show_usage(request: Request) -> Response:
     asked = request.query_params
 
-    def run() -> object:
+    def parse() -> UsageQuery:
         zone = find_zone(asked.get("tz"))
         now = time.time()
-        query = UsageQuery(
+        return UsageQuery(
             by=parse_keys(asked.get("by", "day")),
             since=parse_time(asked.get("since"), zone, now),
             until=parse_time(asked.get("until"), zone, now),
             zone=zone,
         )
-        ledger = Ledger(places.state_dir())
-        try:
-            return to_plain(name_untraced(ledger, query, report_usage(ledger, query)))
-        finally:
-            ledger.close()
 
-    try:
-        return answer(await service_of(request).run(run))
-    except CorralError as error:
-        raise Refusing(400, "invalid", error.message, (error.hint,) if error.hint else ()) from error
+    def run() -> object:
+        query = _or_refusing(400, "invalid", parse)
+        return to_plain(_or_refusing(409, "ledger_unusable", lambda: ask_usage(query)))
+
+    return answer(await service_of(request).run(run))
 
 
 async def follow_events(request: Request) -> Response:
@@ -297,6 +293,13 @@ def _opening(work: Callable[[], _T]) -> Callable[[], _T]:
             raise Refusing(409, error.reason, error.message, error.remedy, _go_there(error)) from error
 
     return run
+
+
+def _or_refusing(status: int, reason: str, work: Callable[[], _T]) -> _T:
+    try:
+        return work()
+    except CorralError as error:
+        raise Refusing(status, reason, error.message, (error.hint,) if error.hint else ()) from error
 
 
 def _go_there(error: NotOpened) -> GoThere | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable
@@ -10,12 +9,13 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 from corral.engine.account import update_ledger
+from corral.engine.ledger_access import ask_ledger
 from corral.engine.spent_today import find_begin
-from corral.engine.usage_report import UsageQuery, UsageRow, report_usage
+from corral.engine.usage_report import UsageQuery, UsageReport, UsageRow, name_untraced, report_usage
+from corral.errors import CorralError
 from corral.model.key import SessionKey
 from corral.server.messages import SpentBySession, SpentOnDay, SpentToday
 from corral.store.ledger import Ledger
-from corral.system import places
 from corral.system.local_zone import LocalZone
 
 _DAYS = 14
@@ -62,7 +62,7 @@ class Spending:
             before = self.today, self._by_session
             try:
                 self._read()
-            except (OSError, sqlite3.Error) as error:
+            except (CorralError, OSError) as error:
                 self.problem = str(error)  # the page shows no money then; `corral usage` says why
             if (self.today, self._by_session) != before:
                 self._on_change({name for name, spent in self._by_session.items() if before[1].get(name) != spent})
@@ -70,21 +70,32 @@ class Spending:
     def _read(self) -> None:
         zone = LocalZone()  # not today's offset: the days before a change of the clocks have another
         midnight = datetime.fromtimestamp(find_begin("day", time.time(), zone), zone)
-        ledger = Ledger(places.state_dir())
-        try:
+
+        def ask(ledger: Ledger) -> tuple[tuple[UsageRow, ...], ...]:
             update_ledger(ledger)
             by = ("session",)  # as provider:id
             whole = report_usage(ledger, UsageQuery(by=by, zone=zone)).rows
             today = report_usage(ledger, UsageQuery(by=by, zone=zone, since=midnight.timestamp())).rows
             since = (midnight - timedelta(days=_DAYS - 1)).timestamp()
-            days = report_usage(ledger, UsageQuery(by=("day",), zone=zone, since=since)).rows
-        finally:
-            ledger.close()
+            return whole, today, report_usage(ledger, UsageQuery(by=("day",), zone=zone, since=since)).rows
+
+        whole, today, days = ask_ledger(ask)
         todays = {row.key["session"]: row for row in today}
         self._by_session = {
             name: _by_session(row, todays.get(name)) for row in whole if (name := row.key["session"]) is not None
         }
         self.today = _today(midnight, {row.key["day"] or "": row for row in days})
+
+
+def ask_usage(query: UsageQuery) -> UsageReport:
+    """What the ledger says, as far as it was brought up to date. Raises CorralError when it can't be used."""
+
+    def ask(ledger: Ledger) -> UsageReport:
+        if ledger.notice is not None:  # it was just made anew: what could not be saved is in the logs
+            update_ledger(ledger)
+        return name_untraced(ledger, query, report_usage(ledger, query))
+
+    return ask_ledger(ask)
 
 
 def _today(midnight: datetime, rows: dict[str, UsageRow]) -> SpentToday | None:

@@ -19,6 +19,7 @@ from corral.engine.ledger_access import ask_ledger
 from corral.errors import CorralError
 from corral.store.ledger import Ledger
 from tests.integration.usage.test_usage_command import World
+from tests.integration.usage.world import tear_first_page
 from tests.unit.store.readings import kept_sums, kept_turns, true_sums, true_turns
 
 
@@ -100,23 +101,11 @@ def test_without_a_place_to_write_logs_are_counted_all_the_same(world: World) ->
     assert "can't be written" in report["notice"]
 
 
-def tear_a_page(world: World) -> None:
-    """Of the sums: it shows only to who reads them."""
-    path = state_of(world) / "ledger.db"
-    with sqlite3.connect(path) as db:
-        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = 'quarters'").fetchone()
-        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    db.close()
-    data = bytearray(path.read_bytes())
-    data[(root - 1) * 4096 : root * 4096] = b"\xa5" * 4096
-    path.write_bytes(bytes(data))
-
-
 def test_a_page_that_is_torn_is_told_and_the_same_run_is_right(world: World) -> None:
     for number in range(40):
         world.session(f"s{number:02}", *(world.line() for _ in range(40)))
     before = world.usage()["total"]
-    tear_a_page(world)
+    tear_first_page(state_of(world) / "ledger.db", "quarters")  # of the sums: it shows only to who reads them
     report = world.usage()
     assert report["total"] == before and "ledger.db.broken-" in report["notice"]
     assert world.usage()["notice"] is None
@@ -126,7 +115,7 @@ def test_a_page_that_is_torn_is_told_and_the_same_run_is_right(world: World) -> 
 def test_a_status_line_bears_a_torn_page(world: World) -> None:
     world.session("s", *(world.line() for _ in range(40)))
     world.usage()
-    tear_a_page(world)
+    tear_first_page(state_of(world) / "ledger.db", "quarters")  # of the sums: it shows only to who reads them
     command = [sys.executable, "-m", "corral", "statusline", "--json"]
     done = subprocess.run(command, env=world.env, capture_output=True, text=True, timeout=60, check=True)
     assert json.loads(done.stdout)["problems"] == []

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
 
 from tests.integration.usage.recorded import Recorded
-from tests.integration.usage.world import World
+from tests.integration.usage.world import World, tear_first_page, tear_last_page
 
 
 @pytest.fixture
@@ -128,3 +129,38 @@ def test_the_schema_lists_every_view(world: World) -> None:
         assert view["name"] in world.run("sql", "--schema").stdout
         done = world.run("sql", "--csv", f"SELECT * FROM {view['name']}")
         assert done.stdout.splitlines()[0].split(",") == [column["name"] for column in view["columns"]]
+
+
+@pytest.mark.parametrize("words", [["--stale"], []])
+def test_a_page_that_is_torn_is_told_and_the_same_answer_is_right(world: World, words: list[str]) -> None:
+    world.session("s", *(world.line() for _ in range(40)))
+    assert world.events() == 40
+    tear_first_page(ledger_of(world), "events")
+    done = world.run("sql", "--csv", *words, "SELECT count(*) AS n, sum(input) AS i FROM usage_events")
+    assert (done.returncode, done.stdout) == (0, "n,i\n40,16000\n"), done.stderr
+    assert done.stderr.count("ledger.db.broken-") == 1
+    assert world.run("sql", "--stale", "--csv", "SELECT count(*) AS n FROM usage_events").stderr == ""
+
+
+def test_a_page_that_shows_itself_late_is_told_and_the_next_answer_is_right(world: World) -> None:
+    world.session("s", *(world.line() for _ in range(4000)))
+    assert world.events() == 4000
+    tear_last_page(ledger_of(world), "events")
+    words = ["sql", "--stale", "--csv", "SELECT * FROM usage_events"]
+    done = world.run(*words)
+    assert done.returncode == 1 and 1000 < len(done.stdout.splitlines()) < 4001
+    assert "ledger.db.broken-" in done.stderr and "is mended now: ask again" in done.stderr
+    assert len(world.run(*words).stdout.splitlines()) == 4001
+
+
+def test_a_torn_ledger_of_a_newer_corral_is_told_and_left_as_it_is(world: World) -> None:
+    world.session("s", *(world.line() for _ in range(40)))
+    assert world.events() == 40
+    tear_first_page(ledger_of(world), "events")
+    with sqlite3.connect(ledger_of(world)) as db:
+        db.execute("UPDATE about SET schema = 99")
+    db.close()
+    done = world.run("sql", "--stale", "SELECT sum(input) FROM usage_events")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"the ledger below {world.state} can't be used: database disk image is malformed" in done.stderr
+    assert not list(world.state.glob("ledger.db.broken-*"))

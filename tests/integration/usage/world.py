@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -17,8 +18,9 @@ class World:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.work_dir = root / "app"
+        self.work_dir = self.work = root / "app"
         self.work_dir.mkdir()
+        self.state = root / ".local" / "state" / "corral"
         self.bucket = root / ".kimi" / "sessions" / hashlib.md5(str(self.work_dir).encode()).hexdigest()
         self.bucket.mkdir(parents=True)
         entries = [{"path": str(self.work_dir), "kaos": "local", "last_session_id": None}]
@@ -72,3 +74,35 @@ class World:
         command = [sys.executable, "-m", "corral", *words]
         env = self.env | {"TZ": self.zone} | variables
         return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def tear_first_page(ledger: Path, table: str) -> None:
+    """The first page of this table: it shows only to who reads that."""
+    _tear(ledger, _first_page(ledger, table))
+
+
+def tear_last_page(ledger: Path, table: str) -> None:
+    """That of its last rows."""
+    page, content = _first_page(ledger, table), ledger.read_bytes()
+    while content[(page - 1) * _PAGE] == _INTERIOR:
+        page = int.from_bytes(content[(page - 1) * _PAGE + 8 :][:4])
+    _tear(ledger, page)
+
+
+_PAGE = 4096
+_INTERIOR = 5
+"""The first byte of a page that only names others, the last of them in its bytes 8 to 11."""
+
+
+def _first_page(ledger: Path, table: str) -> int:
+    with sqlite3.connect(ledger) as db:
+        (root,) = db.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    db.close()
+    return root
+
+
+def _tear(ledger: Path, page: int) -> None:
+    data = bytearray(ledger.read_bytes())
+    data[(page - 1) * _PAGE : page * _PAGE] = b"\xa5" * _PAGE
+    ledger.write_bytes(bytes(data))

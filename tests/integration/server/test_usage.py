@@ -1,0 +1,40 @@
+"""What was spent, asked of the server: also when the ledger was damaged while it ran, or can't be used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.server.serving import Serving
+from tests.integration.terminals.held import wait_until
+from tests.integration.usage.world import World, tear_first_page
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Serving]:
+    world = World(tmp_path)
+    world.session("s", *(world.line() for _ in range(40)))
+    found = Serving(world)
+    yield found
+    found.kill()
+
+
+def test_a_page_that_is_torn_is_told_and_the_same_answer_is_right(serving: Serving) -> None:
+    wait_until(lambda: serving.ask("GET", "/api/usage").body["total"]["events"] == 40, "the first reading")
+    tear_first_page(serving.world.state / "ledger.db", "quarters")
+    report = serving.ask("GET", "/api/usage?by=day")
+    assert report.status == 200 and report.body["total"]["events"] == 40
+    assert "ledger.db.broken-" in report.body["notice"]
+    assert serving.ask("GET", "/api/usage?by=day").body["notice"] is None
+
+
+def test_a_ledger_that_can_not_be_used_is_refused_in_the_words_of_the_command_line(serving: Serving) -> None:
+    wait_until(lambda: serving.ask("GET", "/api/usage").body["total"]["events"] == 40, "the first reading")
+    ledger = serving.world.state / "ledger.db"
+    ledger.unlink()
+    ledger.mkdir()
+    refused = serving.ask("GET", "/api/usage")
+    assert (refused.status, refused.reason) == (409, "ledger_unusable")
+    assert f"the ledger below {serving.world.state} can't be used" in refused.body["error"]["message"]
