@@ -22,6 +22,7 @@ export interface Restore {
   reason: string | null;
   message: string | null;
   remedy: string[];
+  commands?: string[];
 }
 
 export interface SessionUsage {
@@ -135,6 +136,8 @@ export interface Refusal {
   reason: string;
   message: string;
   remedy: string[];
+  /** Those of `remedy` that can be typed as they are; the others are sentences. */
+  commands?: string[];
   go_there?: GoThere;
 }
 

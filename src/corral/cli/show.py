@@ -13,7 +13,7 @@ from corral.cli.words import say_state
 from corral.engine.metering import meter_session
 from corral.engine.metering_report import report_shown
 from corral.engine.naming import find_session, full_name
-from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait
+from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait, say_remedy
 from corral.model.session import Session
 from corral.system.text import printable
 
@@ -85,7 +85,7 @@ def say_plan(plan: RestorePlan, name: str) -> list[str]:
         case Wait():
             return [f"pid {plan.pid} is starting it"]
         case Refused():
-            return [f"refused ({plan.reason}): {plan.message}", *plan.remedy]
+            return [f"refused ({plan.reason}): {plan.message}", *say_remedy(plan.remedy)]
 
 
 def say_command(plan: Resume) -> str:

@@ -10,6 +10,7 @@ from corral.engine.launch import NotStarted
 from corral.engine.opening import Fresh, Size, open_fresh, plan_fresh
 from corral.engine.restore import NotOpened, ask_first, not_opened
 from corral.errors import CorralError
+from corral.model.restore import Command
 
 
 def start_fresh_tab(
@@ -39,5 +40,5 @@ def _require_hooks(fresh: Fresh) -> None:
         raise NotOpened(
             "hooks_missing",
             f"{title} tells which session it has only through hooks: without them this tab is live-only",
-            (f"corral hooks install {fresh.provider.name}",),
+            (Command(f"corral hooks install {fresh.provider.name}"),),
         )

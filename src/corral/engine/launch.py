@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from corral.errors import CorralError
 from corral.model.key import SessionKey
-from corral.model.restore import Refusal, Refused
+from corral.model.restore import Refusal, Refused, say_remedy
 from corral.model.session import Session
 from corral.providers import Capabilities, Provider
 from corral.store.launches import KeptCopy, Launches
@@ -20,7 +20,7 @@ class NotStarted(CorralError):
     """Nothing was started: a refusal, in words for the command line and as it is for other views."""
 
     def __init__(self, what: str, refused: Refused) -> None:
-        hint = "\n  ".join(map(printable, refused.remedy)) if refused.remedy else None
+        hint = "\n  ".join(map(printable, say_remedy(refused.remedy))) if refused.remedy else None
         super().__init__(f"{what} ({refused.reason}): {printable(refused.message)}", hint=hint)
         self.refused = refused
 

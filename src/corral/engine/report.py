@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait
+from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait, list_commands, say_remedy
 from corral.model.session import AgentProcess, Degraded, Session, Survey
 
 SCHEMA = 1
@@ -34,6 +34,7 @@ class RestoreReport(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     message: str | None = None
     remedy: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
 
 
 class SessionReport(Struct, frozen=True, kw_only=True):
@@ -191,4 +192,10 @@ def report_plan(plan: RestorePlan) -> RestoreReport:
         case Wait():
             return RestoreReport(kind="wait", pid=plan.pid)
         case Refused():
-            return RestoreReport(kind="refused", reason=plan.reason, message=plan.message, remedy=plan.remedy)
+            return RestoreReport(
+                kind="refused",
+                reason=plan.reason,
+                message=plan.message,
+                remedy=say_remedy(plan.remedy),
+                commands=list_commands(plan.remedy),
+            )

@@ -20,7 +20,7 @@ from corral.engine.tabs import Tab, find_tab_started_on, list_tabs
 from corral.engine.whereabouts import InTab, Whereabouts, find_whereabouts
 from corral.errors import CorralError
 from corral.model.key import SessionKey
-from corral.model.restore import Attach, Refusal, Refused, Wait
+from corral.model.restore import Attach, Refusal, Refused, Remedy, Wait
 from corral.model.session import Session
 from corral.store.bindings import Binding, Bindings
 from corral.system import places
@@ -51,7 +51,7 @@ class NotOpened(Exception):
     """Why not, and where it is open, if it is."""
 
     def __init__(
-        self, reason: str, message: str, remedy: tuple[str, ...] = (), where: Whereabouts | None = None
+        self, reason: str, message: str, remedy: tuple[Remedy, ...] = (), where: Whereabouts | None = None
     ) -> None:
         super().__init__(message)
         self.reason = reason

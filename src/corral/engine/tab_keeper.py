@@ -12,6 +12,7 @@ from msgspec import Struct, structs
 from corral.engine.catalogue import find_provider
 from corral.engine.opening import Size
 from corral.engine.reference import session_ref
+from corral.engine.refusal_report import RefusalReport, report_refusal
 from corral.engine.restore import NotOpened, Opened, Restorer, find_tab, plan_for
 from corral.engine.tabs import Tab, forget_tab, list_tabs
 from corral.model.restore import Refused
@@ -26,14 +27,6 @@ from corral.terminals.directory import Standing, terminals_dir
 
 _AT_ONCE = 3
 _SIZE: Size = (80, 24)
-
-
-class RefusalReport(Struct, frozen=True, kw_only=True):
-    """Why a tab did not come back; the same words as in the log."""
-
-    reason: str
-    message: str
-    remedy: tuple[str, ...] = ()
 
 
 class TabView(Struct, frozen=True, kw_only=True):
@@ -226,7 +219,7 @@ class TabKeeper:
             self.refresh()
 
     def _note_refusal(self, tab: str, error: NotOpened) -> None:
-        refusal = RefusalReport(reason=error.reason, message=error.message, remedy=error.remedy)
+        refusal = report_refusal(error)
         report = self.find(tab)
         provider = report.provider if report else None
         self._log.write("restore_refused", tab=tab, provider=provider, reason=error.reason, message=error.message)
@@ -311,7 +304,7 @@ class TabKeeper:
         plan = plan_for(tab)
         if not isinstance(plan, Refused):
             return None
-        return RefusalReport(reason=plan.reason, message=plan.message, remedy=plan.remedy)
+        return report_refusal(plan)
 
     def _size_of(self, tab: Tab) -> Size:
         """Asked once of a holder that somebody else started."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from msgspec import Struct
@@ -27,6 +28,26 @@ class Refusal(StrEnum):
     RESTORE_UNSUPPORTED = "restore_unsupported"
     IDENTITY_INVALID = "identity_invalid"
     SPAWN_FAILED = "spawn_failed"
+
+
+class Command(Struct, frozen=True):
+    """Something one can do by typing it: a line for a shell, whole as it stands."""
+
+    line: str
+
+
+Remedy = str | Command
+"""One thing that one can do: a sentence, or a command."""
+
+
+def say_remedy(remedy: Iterable[Remedy]) -> tuple[str, ...]:
+    """Each as text."""
+    return tuple(one.line if isinstance(one, Command) else one for one in remedy)
+
+
+def list_commands(remedy: Iterable[Remedy]) -> tuple[str, ...]:
+    """Those that can be typed as they are."""
+    return tuple(one.line for one in remedy if isinstance(one, Command))
 
 
 class Attach(Struct, frozen=True, kw_only=True, tag="attach", tag_field="kind"):
@@ -67,8 +88,7 @@ class Refused(Struct, frozen=True, kw_only=True, tag="refused", tag_field="kind"
     reason: Refusal
     message: str
     """What is so, in one sentence."""
-    remedy: tuple[str, ...] = ()
-    """What one can do: commands or sentences, one each."""
+    remedy: tuple[Remedy, ...] = ()
 
 
 RestorePlan = Attach | Resume | Wait | Refused

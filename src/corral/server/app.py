@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from corral.model.restore import Command
 from corral.server import api, messages, page
 from corral.server.credentials import COOKIE_SECONDS, Credentials
 from corral.server.event_stream import EventStream
@@ -45,7 +46,7 @@ async def log_in(request: Request) -> Response:
     state = request.app.state
     if not await api.service_of(request).run(lambda: state.files.take_code(wanted.code)):
         await state.guard.delay_failure()
-        raise Refusing(401, "wrong_code", "this link was used already, or is too old", ("corral url",))
+        raise Refusing(401, "wrong_code", "this link was used already, or is too old", (Command("corral url"),))
     response = Response(None, 204)
     credentials: Credentials = state.credentials
     response.set_cookie(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from corral.model.restore import Command
 from corral.server.credentials import Caller, Credentials
 from corral.server.refusals import Refusing
 
@@ -118,7 +119,7 @@ class Guard:
         cookies = _read_cookies(headers.get("cookie", ""))
         caller = self._credentials.find_caller(cookies.get(self._credentials.cookie_name), headers.get("authorization"))
         if caller is None:
-            raise Refusing(401, "not_logged_in", "log in with a link from `corral url`", ("corral url",))
+            raise Refusing(401, "not_logged_in", "log in with a link from `corral url`", (Command("corral url"),))
         self._spend(caller, opens=_stays_open(scope))
         return caller
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from corral.model.restore import Refused
+from corral.model.restore import Remedy, list_commands, say_remedy
 from corral.system.text import readable
 
 
@@ -24,6 +24,8 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     reason: str
     message: str
     remedy: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    """Those of `remedy` that can be typed as they are."""
     go_there: GoThere | None = None
 
 
@@ -41,18 +43,19 @@ class Refusing(Exception):
         status: int,
         reason: str,
         message: str,
-        remedy: tuple[str, ...] = (),
+        remedy: tuple[Remedy, ...] = (),
         go_there: GoThere | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
-        self.body = ErrorBody(reason=reason, message=readable(message), remedy=remedy, go_there=go_there)
+        self.body = ErrorBody(
+            reason=reason,
+            message=readable(message),
+            remedy=say_remedy(remedy),
+            commands=list_commands(remedy),
+            go_there=go_there,
+        )
 
     def response(self, headers: dict[str, str] | None = None) -> Response:
         data = msgspec.json.encode(ErrorDocument(error=self.body))
         return Response(data, self.status, headers, "application/json")
-
-
-def refuse(refused: Refused, go_there: GoThere | None = None) -> Refusing:
-    """A refusal of the engine, word for word."""
-    return Refusing(409, refused.reason, refused.message, refused.remedy, go_there)

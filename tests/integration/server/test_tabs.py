@@ -101,8 +101,11 @@ def test_ending_a_tab_ends_its_program(serving):
 
 def test_a_directory_that_is_new_and_hooks_that_are_missing_are_asked_about_first(serving):
     body = {"provider": "kimi-cli", "work_dir": str(serving.world.work)}
-    assert serving.ask("POST", "/api/tabs", body).reason == "ask_trust"
-    assert serving.ask("POST", "/api/tabs", {**body, "trust": True}).reason == "hooks_missing"
+    new = serving.ask("POST", "/api/tabs", body)
+    assert (new.reason, new.body["error"]["commands"]) == ("ask_trust", []) and new.body["error"]["remedy"]
+    silent = serving.ask("POST", "/api/tabs", {**body, "trust": True})
+    assert silent.reason == "hooks_missing"
+    assert silent.body["error"]["commands"] == silent.body["error"]["remedy"] == ["corral hooks install kimi-cli"]
     for nowhere in ("/nowhere/at/all", "", "/with\0nothing"):
         assert serving.ask("POST", "/api/tabs", {**body, "work_dir": nowhere}).reason == "work_dir_missing"
     assert serving.ask("POST", "/api/tabs", {**body, "provider": "qwen-code"}).reason == "provider_missing"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from corral.model.restore import Program, Refusal
+from corral.model.restore import Command, Program, Refusal
 from corral.providers import kimi_cli
 from tests.providers.kimi_cli.support import NORMAL, WORK_DIR, home_at, sessions
 
@@ -30,9 +30,9 @@ class TestRestore:
         assert refused is not None
         assert refused.reason is Refusal.WORK_DIR_UNREGISTERED
         assert refused.remedy == (
-            f"KIMI_SHARE_DIR={tree} kimi -w {WORK_DIR}",
+            Command(f"KIMI_SHARE_DIR={tree} kimi -w {WORK_DIR}"),
             "leave with /quit",
-            f"corral resume {NORMAL}",
+            Command(f"corral resume {NORMAL}"),
         )
 
     def test_a_missing_kimi_json_lists_nothing(self, tree: Path) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from corral.cli.words import say_state
-from corral.engine.report import report_session
+from corral.engine.report import report_plan, report_session
+from corral.model.restore import Command, Refusal, Refused
 from corral.model.verdict import Liveness
 from tests.unit.cli.sessions import NOW, session
 from tests.unit.verdicts.facts import judged
@@ -30,3 +31,10 @@ def test_who_claims_a_session_elsewhere_is_said_once_for_every_view(claim, words
 def test_only_a_session_that_is_elsewhere_is_claimed_there():
     stale = judged(Liveness.STALE, hostname="build-host")
     assert report_session(session("s1", [stale])).elsewhere is None
+
+
+def test_what_can_be_typed_is_told_from_sentences_that_only_begin_like_it():
+    remedy = (Command("HOME=/h kimi -w '/a b'"), "leave with /quit", "corral ps shows which process it is")
+    report = report_plan(Refused(reason=Refusal.WORK_DIR_UNREGISTERED, message="it is not listed", remedy=remedy))
+    assert report.remedy == ("HOME=/h kimi -w '/a b'", "leave with /quit", "corral ps shows which process it is")
+    assert report.commands == ("HOME=/h kimi -w '/a b'",)

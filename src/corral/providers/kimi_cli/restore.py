@@ -6,7 +6,7 @@ import os
 
 from corral.model.key import Home
 from corral.model.record import SessionRecord
-from corral.model.restore import Program, Refusal, Refused, Resume
+from corral.model.restore import Command, Program, Refusal, Refused, Resume
 from corral.providers.kimi_cli.places import HOME_VARIABLE
 from corral.providers.kimi_cli.registry import LOCAL, WorkDir, read_registry
 
@@ -66,9 +66,9 @@ def read_guard(record: SessionRecord) -> Refused | None:
             reason=Refusal.WORK_DIR_UNREGISTERED,
             message=f"kimi.json does not list {record.work_dir}: kimi-cli would delete the session's history",
             remedy=(
-                _start_once(record.home, record.work_dir),
+                Command(_start_once(record.home, record.work_dir)),
                 "leave with /quit",
-                f"corral resume {record.session_id}",
+                Command(f"corral resume {record.session_id}"),
             ),
         )
     return None
