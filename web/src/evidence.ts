@@ -3,6 +3,7 @@ import type { Session } from "./types.ts";
 
 export function evidenceText(session: Session): string {
   const { restore } = session;
+  // The state as in JSON and `corral explain`: this is read beside them.
   const lines = [
     `${session.provider} ${session.session_id}`,
     `home ${session.home}${session.scope ? `, scope ${session.scope}` : ""}`,

@@ -5,6 +5,7 @@ import { needsYou, whoNeedsYou } from "./arrange.ts";
 import { Backoff } from "./backoff.ts";
 import { EventStream, type EventName } from "./events.ts";
 import type { AgentProcess, Degraded, Provider, Session, SessionUsage, Survey, Tab, UsageToday } from "./types.ts";
+import { STATE_WORDS } from "./words.ts";
 
 const TICK_MS = 5000;
 const NOTICE_MS = 8000;
@@ -182,7 +183,7 @@ class Store {
     const before = this.sessions.get(key);
     this.sessions.set(key, session);
     if (needsYou(session) && !(before && needsYou(before))) {
-      const what = session.state === "orphaned" ? "was lost in a turn" : "waits for you";
+      const what = session.state === "orphaned" ? `was ${STATE_WORDS.orphaned} in a turn` : "waits for you";
       this.announcement = `${session.title ?? session.provider} ${what}.`;
     }
   }

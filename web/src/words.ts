@@ -15,47 +15,56 @@ export interface Said {
   short?: string;
 }
 
-/** The states in the order in which the filters show them. */
-export const STATE_WORDS: { state: State; word: string }[] = [
-  { state: "live", word: "live" },
-  { state: "pending", word: "starting" },
-  { state: "orphaned", word: "lost" },
-  { state: "unknown", word: "unknown" },
-  { state: "elsewhere", word: "elsewhere" },
-  { state: "idle", word: "idle" },
-  { state: "empty", word: "empty" },
-];
+/** The one word for each state, in the order in which the filters show them. */
+export const STATE_WORDS: Record<State, string> = {
+  live: "live",
+  pending: "starting",
+  orphaned: "lost",
+  unknown: "unknown",
+  elsewhere: "elsewhere",
+  idle: "idle",
+  empty: "empty",
+};
+
+export const STATES = Object.keys(STATE_WORDS) as State[];
+
+/** A session's state and activity in words alone, without what is known beside them. */
+export function stateWords(session: Session): string {
+  const word = STATE_WORDS[session.state];
+  return session.activity ? `${word}, ${session.activity}` : word;
+}
 
 /** A session's state as people see it. `now` is in epoch seconds. */
 export function sayState(session: Session, now: number): Said {
+  const word = STATE_WORDS[session.state];
   switch (session.state) {
     case "live":
       return sayLive(session, now);
     case "pending":
-      return { sign: "◌", colour: "grey", word: "starting", words: "starting" };
+      return { sign: "◌", colour: "grey", word, words: word };
     case "idle": {
       const since = session.updated_at === null ? "" : ` ${age(now - session.updated_at)}`;
-      return { sign: "○", colour: "grey", word: "idle", words: `idle${since}` };
+      return { sign: "○", colour: "grey", word, words: `${word}${since}` };
     }
     case "orphaned": {
       const at = session.updated_at ?? session.turn_started_at;
       return {
         sign: "✖",
         colour: "red",
-        word: "lost",
-        words: at === null ? "lost in a turn" : `lost in a turn, ${clock(at, now)}`,
-        short: at === null ? "lost" : `lost ${clock(at, now)}`,
+        word,
+        words: at === null ? `${word} in a turn` : `${word} in a turn, ${clock(at, now)}`,
+        short: at === null ? word : `${word} ${clock(at, now)}`,
       };
     }
     case "unknown": {
       const pids = session.maybe_pids;
-      const words = pids.length ? `maybe open in pid ${pids.join(", ")}` : "unknown";
-      return { sign: "?", colour: "violet", word: "unknown", words };
+      const words = pids.length ? `maybe open in pid ${pids.join(", ")}` : word;
+      return { sign: "?", colour: "violet", word, words };
     }
     case "elsewhere":
-      return { sign: "⇄", colour: "grey", word: "elsewhere", words: session.elsewhere ?? "elsewhere" };
+      return { sign: "⇄", colour: "grey", word, words: session.elsewhere ?? word };
     case "empty":
-      return { sign: "·", colour: "faint", word: "empty", words: "nothing to resume" };
+      return { sign: "·", colour: "faint", word, words: "nothing to resume" };
   }
 }
 

@@ -7,7 +7,7 @@ import { age, money, shellWord, shortPath, tokens } from "../src/format.ts";
 import { isAnswer, isPointer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
 import type { Session, UsageRow } from "../src/types.ts";
 import { daysBetween, sayOrigins, stack } from "../src/usage.ts";
-import { sayState, STATE_WORDS } from "../src/words.ts";
+import { sayState, STATE_WORDS, STATES, stateWords } from "../src/words.ts";
 
 const ALL: Filter = { text: "", states: new Set(), providers: new Set() };
 
@@ -142,9 +142,19 @@ test("search takes all words, in any field", () => {
 });
 
 test("every state has a sign and a word", () => {
-  const signs = STATE_WORDS.map(({ state }) => sayState(session("a", { state }), 200).sign);
+  const signs = STATES.map((state) => sayState(session("a", { state }), 200).sign);
   assert.deepEqual(signs, ["●", "◌", "✖", "?", "⇄", "○", "·"]);
   assert.equal(sayState(session("a", { activity: "busy", turn_started_at: 80 }), 200).words, "busy 2 min");
+});
+
+test("a state has one word, whether it stands alone or with what is known beside it", () => {
+  for (const state of STATES.filter((one) => one !== "live")) {
+    const one = session("a", { state, activity: null });
+    assert.equal(stateWords(one), STATE_WORDS[state]);
+    assert.equal(sayState(one, 200).word, STATE_WORDS[state]);
+  }
+  assert.equal(STATE_WORDS.orphaned, "lost");
+  assert.equal(stateWords(session("a", { activity: "busy" })), "live, busy");
 });
 
 test("numbers are short and never hide money", () => {
