@@ -47,6 +47,8 @@ export interface Session {
   reason: string;
   /** Of a session that is elsewhere: who claims it, in words. */
   elsewhere: string | null;
+  /** Of a session that was started: why its agent will not say so. */
+  silence: string | null;
   activity: Activity | null;
   durable: boolean;
   pid: number | null;

@@ -41,7 +41,7 @@ export function sayState(session: Session, now: number): Said {
     case "live":
       return sayLive(session, now);
     case "pending":
-      return { sign: "◌", colour: "grey", word, words: word };
+      return { sign: "◌", colour: "grey", word, words: session.silence === null ? word : "unconfirmed" };
     case "idle": {
       const since = session.updated_at === null ? "" : ` ${age(now - session.updated_at)}`;
       return { sign: "○", colour: "grey", word, words: `${word}${since}` };

@@ -24,6 +24,7 @@ function session(ref: string, changes: Partial<Session> = {}): Session {
     state: "live",
     reason: "",
     elsewhere: null,
+    silence: null,
     activity: "ready",
     durable: true,
     pid: 1,
@@ -118,6 +119,12 @@ test("nothing moves while it is looked at: a change of state keeps its place, a 
     ["api", "new"],
     ["idle", "a"],
   ]);
+});
+
+test("one that waits for a word which will not come does not seem to be starting", () => {
+  assert.equal(sayState(session("a", { state: "pending" }), 200).words, "starting");
+  const silent = { state: "pending", silence: "it tells so only through hooks" } as const;
+  assert.equal(sayState(session("a", silent), 200).words, "unconfirmed");
 });
 
 test("who claims a session elsewhere is said in the server's words", () => {

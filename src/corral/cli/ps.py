@@ -116,7 +116,7 @@ def render(
     lines: list[str] = []
     if rows or survey.no_session_yet:
         lines += _table(survey, rows, width, colour, today)
-    lines += _doubt_lines(survey, sessions, width, colour)
+    lines += _doubt_lines(survey, sessions, width, colour) or _silent_line(sessions, width, colour)
     for problem in survey.degraded:
         lines.append(paint(f"! {problem.provider}: {problem.step}: {problem.reason}", "amber", colour))
     if not any(survey.counts.values()) and not survey.no_session_yet:
@@ -202,6 +202,17 @@ def _doubt_lines(survey: Survey, sessions: list[Session], width: int, colour: bo
         advice = f" {processes[0].advice}" if processes[0].advice and not lines else ""
         lines.append(paint(fit(text + advice, width), "violet", colour))
     return lines
+
+
+def _silent_line(sessions: list[Session], width: int, colour: bool) -> list[str]:
+    """What helps the next ones, where corral has started some that will never say which session they have."""
+    silent = [session for session in sessions if session.silence is not None]
+    if not silent:
+        return []
+    named = ", ".join(str(session.pid) for session in silent)
+    them = "it reports" if len(silent) == 1 else "they report"
+    text = f"◌ nothing confirms the session of pid {named}: {them} to nobody."
+    return [paint(fit(f"{text} corral hooks install {silent[0].provider}", width), "grey", colour)]
 
 
 def _counts_line(survey: Survey) -> str:

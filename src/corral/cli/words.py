@@ -25,7 +25,7 @@ def say_state(session: Session, now: float) -> Said:
         case State.LIVE:
             return _say_live(session, now)
         case State.PENDING:
-            return Said("◌", "grey", "starting")
+            return Said("◌", "grey", "starting" if session.silence is None else "unconfirmed")
         case State.IDLE:
             since = f" {age(now - session.updated_at)}" if session.updated_at else ""
             return Said("○", "grey", f"idle{since}")

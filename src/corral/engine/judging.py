@@ -36,6 +36,7 @@ def launch_claims(launches: Iterable[Launch]) -> list[Claim]:
             pid_ns=launch.process.pid_ns,
             start_ticks=launch.process.start_ticks,
             work_dir=launch.cwd,
+            silence=launch.silence,
         )
         for launch in launches
         if not launch.confirmed

@@ -169,6 +169,7 @@ def _open(order: _Order, launches: Launches, locks: list[int]) -> Started:
                 argv=order.plan.argv,
                 cwd=order.plan.cwd,
                 copies=order.copies,
+                silence=binding.silence,
             )
             launches.write(launch)
 

@@ -47,6 +47,7 @@ class SessionReport(Struct, frozen=True, kw_only=True):
     state: str
     reason: str
     elsewhere: str | None
+    silence: str | None
     activity: str | None
     durable: bool
     pid: int | None
@@ -156,6 +157,7 @@ def report_session(session: Session) -> SessionReport:
         state=session.state,
         reason=verdict.reason,
         elsewhere=session.elsewhere,
+        silence=session.silence,
         activity=session.activity,
         durable=session.durable,
         pid=session.pid,

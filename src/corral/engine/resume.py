@@ -11,6 +11,7 @@ from msgspec import structs
 
 from corral.engine.catalogue import find_provider
 from corral.engine.guard import guard_launch
+from corral.engine.hook_settings import find_silence
 from corral.engine.launch import child_environment, keep_copies, not_recorded, not_started, take_locks
 from corral.engine.naming import find_session, full_name
 from corral.errors import CorralError
@@ -85,6 +86,7 @@ def _record_launch(session: Session, plan: Resume, provider: Provider, launches:
             argv=plan.argv,
             cwd=plan.cwd,
             copies=keep_copies(session, provider, launches),
+            silence=find_silence(provider, session.key.home),
         )
         launches.write(launch)
         launches.sweep(time.time())

@@ -53,6 +53,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     end_reason: str | None = None
     many: bool = False
     """The process serves several sessions by nature: none of its claims supersedes another."""
+    silence: str | None = None
+    """Of our own launch: why the provider is not expected to say which session the process has."""
 
 
 class BadClaim(Struct, frozen=True, kw_only=True):

@@ -54,6 +54,13 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.verdict.processes[-1].pid if self.verdict.processes else None
 
     @property
+    def silence(self) -> str | None:
+        """Of one that corral has started: why its provider will not say so. None where its word is expected."""
+        if self.state is not State.PENDING:
+            return None
+        return next((judged.claim.silence for judged in self.verdict.evidence if judged.claim.silence), None)
+
+    @property
     def elsewhere(self) -> str | None:
         """Of a session that can't be checked from here: who claims it, in a few words, the same in every view."""
         if self.state is not State.ELSEWHERE:

@@ -46,6 +46,8 @@ class Launch(Struct, frozen=True, kw_only=True):
     argv: tuple[str, ...]
     cwd: str
     copies: tuple[KeptCopy, ...] = ()
+    silence: str | None = None
+    """Why the provider, as it was started, was not expected to name this session; None while its word is expected."""
     problem: str | None = None
     """What was found wrong after the start, in words; None while nothing was."""
     confirmed: bool = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
-from corral.model.claim import BadClaim, ClaimKind
+from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.process import ProcessIdentity
 from corral.model.record import SessionRecord, TurnState
 from corral.model.verdict import OUTRANKED, Activity, ClaimVerdict, Liveness, SessionVerdict, State
@@ -33,7 +33,7 @@ def decide_state(
     if holding and not live:
         return SessionVerdict(
             state=State.PENDING,
-            reason=f"corral started it as pid {holding[-1].claim.pid}, and its provider has not said so yet",
+            reason=_say_pending(holding[-1].claim),
             processes=_serving(holding),
             evidence=evidence,
             bad_evidence=tuple(bad),
@@ -60,6 +60,14 @@ def decide_state(
         bad_evidence=tuple(bad),
         conflict=_conflict(evidence),
     )
+
+
+def _say_pending(launch: Claim) -> str:
+    started = f"corral started it as pid {launch.pid}"
+    if launch.silence is None:
+        return f"{started}, and its provider has not said so yet"
+    advice = f"corral hooks install {launch.provider}, then start it again"
+    return f"{started}, and nothing will say so: {launch.silence}. {advice}"
 
 
 def _conflict(evidence: Sequence[ClaimVerdict]) -> str | None:

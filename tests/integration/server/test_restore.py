@@ -154,6 +154,7 @@ def test_a_refusal_is_shown_and_logged_with_the_same_reason_and_changes_nothing(
 
 def test_a_tab_that_was_never_identified_is_live_only_and_is_not_guessed(serving):
     install_silent_agent(serving)
+    (serving.world.root / ".kimi").mkdir()
     body = {"provider": "kimi-cli", "work_dir": str(serving.world.work), "trust": True, "live_only": True}
     tab = serving.ask("POST", "/api/tabs", body).body["tab"]
     # At once, and not after a time in which it seems to be starting: nobody will ever say which session it has.
@@ -163,6 +164,10 @@ def test_a_tab_that_was_never_identified_is_live_only_and_is_not_guessed(serving
         "Kimi CLI tells which session it has only through hooks, and they are not installed"
     )
     assert serving.world.tab(tab)["reason"] == shown["live_only_reason"]
+    (listed,) = json.loads(serving.world.corral("ps", "--json").stdout)["sessions"]
+    assert (listed["state"], listed["silence"]) == ("pending", shown["live_only_reason"])
+    assert listed["silence"] in listed["reason"] and "corral hooks install kimi-cli" in listed["reason"]
+    assert "◌ unconfirmed" in serving.world.corral("ps").stdout
     lose_everything(serving)
     serving.wait_for_tab(tab, lambda one: one["state"] == "gone")
     refused = serving.ask("POST", f"/api/tabs/{tab}/open", {})
@@ -178,6 +183,8 @@ def test_a_tab_with_hooks_is_starting_while_its_word_is_expected(serving):
     shown = serving.wait_for_tab(tab, lambda one: one["state"] == "starting")
     assert shown["ref"] and not shown["restorable"]
     assert shown["live_only_reason"] == "its agent has not said yet which session it has"
+    (listed,) = json.loads(serving.world.corral("ps", "--json").stdout)["sessions"]
+    assert (listed["state"], listed["silence"]) == ("pending", None)
 
 
 def test_a_binding_that_was_tampered_with_starts_nothing(serving):

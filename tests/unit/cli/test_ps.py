@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from corral.cli.ps import render, short_ids
 from corral.cli.screen import age, cells, fit
-from corral.model.verdict import State
+from corral.model.claim import ClaimKind
+from corral.model.verdict import Liveness, State
 from corral.system.text import one_line
-from tests.unit.cli.sessions import each_state, session, survey
+from tests.unit.cli.sessions import NOW, each_state, session, survey
+from tests.unit.verdicts.facts import judged
 
 
 def lines(width=200, fold=False, colour=False, sessions=None):
@@ -41,6 +44,17 @@ def test_doubt_is_one_line_when_folded_with_the_command_that_ends_it():
     text = lines(fold=True)
     assert not any("maybe open" in line for line in text)
     assert "? 1 kimi-cli session may be open in pid 99: it reports to nobody. corral hooks install kimi-cli" in text
+
+
+def test_one_that_will_never_be_confirmed_does_not_seem_to_be_starting():
+    launch = {"kind": ClaimKind.LAUNCH, "written_at": NOW}
+    asked = session("aaaaaaaa-1", [judged(Liveness.LIVE, 4711, **launch)])
+    silent = session("bbbbbbbb-1", [judged(Liveness.LIVE, 4712, **launch, silence="they are not installed")])
+    quiet = structs.replace(survey([asked, silent]), unattributed=())
+    text = render(quiet, [asked, silent], fold_doubt=False, width=200, colour=False)
+    assert [line.split()[1] for line in text[1:3]] == ["starting", "unconfirmed"]
+    assert "◌ nothing confirms the session of pid 4712: it reports to nobody. corral hooks install kimi-cli" in text
+    assert not any("hooks" in line for line in render(quiet, [asked], fold_doubt=False, width=200, colour=False))
 
 
 def test_the_last_line_counts_everything():

@@ -38,6 +38,14 @@ def test_our_own_launch_is_pending_until_the_provider_speaks():
     assert decide_state(record(), [launch, judged(LIVE, 10)]).state is State.LIVE
 
 
+def test_of_a_launch_that_nobody_will_confirm_that_is_said_with_what_helps():
+    silent = judged(LIVE, 10, kind=ClaimKind.LAUNCH, silence="the CLI says so only through hooks")
+    verdict = decide_state(record(), [silent])
+    assert verdict.state is State.PENDING
+    assert "only through hooks" in verdict.reason and "corral hooks install kimi-cli" in verdict.reason
+    assert decide_state(record(), [silent, judged(LIVE, 10)]).reason == "reason of pid 10"
+
+
 @pytest.mark.parametrize(
     ("claims", "state"),
     [
