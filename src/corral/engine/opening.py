@@ -19,7 +19,6 @@ from corral.engine.launch import child_environment, keep_copies, not_recorded, n
 from corral.engine.naming import full_name
 from corral.engine.resume import plan_to_resume
 from corral.engine.settings import read_settings
-from corral.errors import CorralError
 from corral.model.key import Home, SessionKey
 from corral.model.restore import Program, Refusal, Refused, Resume, Start
 from corral.providers import Environment, Provider
@@ -93,13 +92,22 @@ def open_fresh(fresh: Fresh, arguments: Sequence[str], *, size: Size, tell: Call
 
 
 def open_resumed(
-    name: str, *, anyway: bool, size: Size, tell: Callable[[str], None], tab: str | None = None
+    name: str,
+    *,
+    anyway: bool,
+    size: Size,
+    tell: Callable[[str], None],
+    tab: str | None = None,
+    agree: Callable[[str], None] | None = None,
 ) -> Started:
     """Continue a session in a terminal of its own. Raises CorralError with the refusal.
 
-    `tab` is one that was lost or has ended, and is to be the same tab again.
+    `tab` is one that was lost or has ended, and is to be the same tab again. `agree` is asked about the directory in
+    which it would run, and only of what would be started; what it raises is raised, and nothing is started then.
     """
-    session, _ = plan_to_resume(name, anyway=anyway)
+    session, plan = plan_to_resume(name, anyway=anyway)
+    if agree is not None:
+        agree(plan.cwd)
     provider = find_provider(session.provider)
     what = f"{full_name(session)} is not resumed"
     launches = Launches(places.state_dir())
@@ -107,11 +115,13 @@ def open_resumed(
     try:
         # Again, now that nobody else can start it: what was true before the wait may not be true any more.
         session, plan = plan_to_resume(full_name(session, with_home=True), anyway=anyway)
+        if agree is not None:
+            agree(plan.cwd)
         copies = keep_copies(session, provider, launches)
     except OSError as error:
         _release(locks)
         raise not_recorded(what, error) from error
-    except CorralError:
+    except BaseException:
         _release(locks)
         raise
     order = _Order(

@@ -15,7 +15,6 @@ from corral.engine.launch import NotStarted
 from corral.engine.naming import find_session
 from corral.engine.opening import Size, open_resumed
 from corral.engine.reference import session_ref
-from corral.engine.resume import plan_to_resume
 from corral.engine.tabs import Tab, find_tab_started_on, list_tabs
 from corral.engine.whereabouts import InTab, Whereabouts, find_whereabouts
 from corral.errors import CorralError
@@ -118,9 +117,9 @@ class Restorer:
     ) -> Opened:
         name = full_name_of(key)
         try:
-            if ask:  # only about what would be started: nobody is asked to trust a directory, and then refused
-                ask_first(plan_to_resume(name, anyway=anyway)[1].cwd)
-            started = open_resumed(name, anyway=anyway, size=size, tell=tell, tab=tab)
+            # Only about what would be started: nobody is asked to trust a directory, and then refused.
+            agree = ask_first if ask else None
+            started = open_resumed(name, anyway=anyway, size=size, tell=tell, tab=tab, agree=agree)
         except NotStarted as error:
             if error.refused.reason is Refusal.ALREADY_LIVE and (open_in := _find_open_tab(key)):
                 return Opened(tab=open_in, plan="attach")
