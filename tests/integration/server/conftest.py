@@ -20,3 +20,13 @@ def serving(world):
     found = Serving(world)
     yield found
     found.kill()
+
+
+@pytest.fixture(scope="module")
+def shared_serving(tmp_path_factory):
+    """One server for all the tests of a file, which do not mind each other."""
+    world = World(tmp_path_factory.mktemp("shared"))
+    found = Serving(world)
+    yield found
+    found.kill()
+    world.end()
