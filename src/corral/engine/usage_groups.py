@@ -135,7 +135,7 @@ def _filter_sql(query: UsageQuery) -> tuple[str, list[object]]:
 def _list_cuts(ledger: Ledger, zone: tzinfo, begin: int, end: int, unit: int) -> list[int]:
     """Where local days (or hours: `unit` is in quarters) begin and end."""
     days = range(begin // _DAY, (end - 1) // _DAY + 1)
-    stretches: list[Sequence[int]] = [days]
+    stretches: list[Sequence[int]] = [days] if days else []
     if len(days) > _LONGEST_DAYS:  # some log has a time from far away: between days that nothing has, nothing is cut
         found = ledger.db.execute(f"SELECT DISTINCT quarter / {_DAY} FROM quarters ORDER BY 1")
         stretches = [[day] for (day,) in found]

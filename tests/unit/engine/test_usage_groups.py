@@ -143,5 +143,10 @@ def test_times_from_far_away_cost_no_piece_for_each_day_between(ledger_of_ages):
     assert 4 * 30 < len(asked) < 4 * 40 * 4
 
 
+@pytest.mark.parametrize("span", [(1e9, 1.1e9), (1.9e9, None), (None, 1e9), (1.1e9, 1e9)])
+def test_a_span_in_which_nothing_lies_adds_up_to_nothing(ledger, span):
+    assert add_up(ledger, UsageQuery(zone=UTC, by=("day",), since=span[0], until=span[1])) == {}
+
+
 def test_an_empty_ledger_adds_up_to_nothing(tmp_path):
     assert add_up(Ledger(str(tmp_path)), UsageQuery(zone=UTC)) == {}
