@@ -77,9 +77,3 @@ def qwen_code(home: Path, agents: Agents, model_server: ModelServer) -> Iterator
 def driver(request: pytest.FixtureRequest) -> Driver:
     """Each of the CLIs in turn."""
     return request.getfixturevalue(request.param)
-
-
-@pytest.fixture(params=["kimi_cli", "kimi_code"])
-def kimi(request: pytest.FixtureRequest) -> Driver:
-    """Each of the two Kimis in turn."""
-    return request.getfixturevalue(request.param)

@@ -12,7 +12,7 @@ from corral.model.process import ProcessState
 from corral.system.probe import probe
 from tests.contract.agents import TOMBSTONE_NOTICE, write_tombstone
 from tests.contract.driver import Driver
-from tests.contract.model_calls import Kind, total
+from tests.contract.model_calls import Kind
 from tests.contract.model_server import ModelServer
 from tests.contract.processes import is_running, read_proc
 
@@ -21,21 +21,15 @@ def test_a_prompt_reaches_the_model_and_leaves_a_session(driver: Driver, model_s
     with driver.start() as agent:
         agent.wait_ready()
         answer = agent.prompt("hello from the harness")
+        assert [call.prompt for call in model_server.requests if call.kind is Kind.TURN] == ["hello from the harness"]
+        assert answer.billed == model_server.totals()[Kind.TURN]
+        with_tool = agent.prompt("RUN:echo parent=$PPID")
+        result = next(str(m["content"]) for m in reversed(with_tool.messages) if m["role"] == "tool")
+        assert f"parent={agent.serving_pid()}" in result
         serving = read_proc(agent.serving_pid())
         assert agent.quit() == 0
-    assert [call.prompt for call in model_server.requests if call.kind is Kind.TURN] == ["hello from the harness"]
-    assert answer.billed == model_server.totals()[Kind.TURN]
     assert len(driver.session_ids_on_disk()) == 1
     assert serving is not None and not is_running(serving)
-
-
-def test_a_tool_call_runs_below_the_serving_process(driver: Driver, model_server: ModelServer) -> None:
-    with driver.start() as agent:
-        agent.wait_ready()
-        answer = agent.prompt("RUN:echo parent=$PPID")
-        result = next(str(m["content"]) for m in reversed(answer.messages) if m["role"] == "tool")
-        assert f"parent={agent.serving_pid()}" in result
-        agent.quit()
 
 
 def test_a_run_without_terminal_answers_on_stdout(driver: Driver, model_server: ModelServer) -> None:
@@ -67,52 +61,6 @@ def test_a_new_session_has_another_id_in_the_same_process(driver: Driver, model_
         assert len(agent.prompt("three").messages) > len(model_server.requests[0].messages)
         assert driver.session_ids_on_disk() == {*first, second}
         agent.quit()
-
-
-def test_undo_takes_the_last_turn_from_the_history(driver: Driver, model_server: ModelServer) -> None:
-    with driver.start() as agent:
-        agent.wait_ready()
-        before = agent.prompt("one")
-        agent.prompt("two")
-        served = agent.undo()
-        assert served in driver.session_ids_on_disk()
-        after = agent.prompt("three")
-        said = str(after.messages)
-        assert before.answer in said
-        assert "ANSWER 2 saw" not in said
-        agent.quit()
-
-
-def test_a_fork_has_the_history_of_its_source(kimi: Driver, model_server: ModelServer) -> None:
-    with kimi.start() as agent:
-        agent.wait_ready()
-        answer = agent.prompt("one")
-        fork = agent.fork()
-        agent.quit()
-    assert kimi.print_run("two", resume=fork).returncode == 0
-    assert answer.answer in str(model_server.requests[-1].messages)
-    assert model_server.requests[-1].prompt_cache_key == fork
-
-
-def test_a_compaction_and_a_side_question_are_told_apart(driver: Driver, model_server: ModelServer) -> None:
-    with driver.start() as agent:
-        agent.wait_ready()
-        agent.prompt("one")
-        agent.prompt("two")
-        agent.type_line(agent.compact_command)
-        agent.wait_call(lambda call: call.kind is Kind.COMPACTION and call.done, 30)
-        agent.prompt("three")
-        agent.type_line("/btw what now?")
-        agent.wait_call(lambda call: call.kind is Kind.SIDE and call.done, 30)
-    kinds = [call.kind for call in model_server.requests]
-    assert kinds == [Kind.TURN, Kind.TURN, Kind.COMPACTION, Kind.TURN, Kind.SIDE]
-
-
-def test_totals_add(driver: Driver, model_server: ModelServer) -> None:
-    driver.print_run("AGENT:look around")
-    totals = model_server.totals()
-    assert totals[Kind.SUBAGENT].output > 0
-    assert totals[Kind.TURN] + totals[Kind.SUBAGENT] == total(model_server.requests)
 
 
 def test_the_tombstone_says_so_and_succeeds(tmp_path: Path) -> None:

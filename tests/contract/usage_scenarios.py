@@ -73,18 +73,21 @@ class UsageContract:
     ) -> None:
         with driver.start() as agent:
             agent.wait_ready()
-            agent.prompt("kept")
+            kept = agent.prompt("kept")
             delegate(agent, "look around before the fork")
-            agent.prompt("undone")
+            undone = agent.prompt("undone")
             agent.undo()
-            agent.prompt("after the undo")
+            said = str(agent.prompt("after the undo").messages)
+            assert kept.answer in said and undone.answer not in said
             account.wait_counted()
             source = find_session(driver, "after the undo")
             before = len(model_server.requests)
             fork = self.fork(driver, agent)
         with driver.start(resume=fork) as agent:
             agent.wait_ready()
-            agent.prompt("after the fork")
+            after = agent.prompt("after the fork")
+            assert kept.answer in str(after.messages)
+            assert after.prompt_cache_key in (None, fork)  # Kimi names the session to the model, Qwen does not
             account.wait_counted()
             agent.quit()
         assert find_session(driver, "after the fork") == fork != source
