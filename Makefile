@@ -60,7 +60,7 @@ browser: $(READY_DEV) web
 
 contract: $(READY_DEV)
 	$(BIN)/python -m tests.contract.agents
-	$(BIN)/pytest -n 2 --dist loadfile tests/contract
+	$(BIN)/pytest -n 2 --dist loadgroup tests/contract
 
 bench: $(READY_DEV)
 	@for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done
