@@ -58,10 +58,9 @@ browser: $(READY_DEV) web
 	$(BIN)/python -m tests.browser.chromium
 	$(ALONE) $(BIN)/pytest -n 2 tests/browser || $(ALONE) $(BIN)/pytest $(AGAIN) tests/browser
 
-# One worker for each CLI.
 contract: $(READY_DEV)
 	$(BIN)/python -m tests.contract.agents
-	$(BIN)/pytest -n 3 --dist loadgroup tests/contract
+	$(BIN)/pytest -n 2 --dist loadfile tests/contract
 
 bench: $(READY_DEV)
 	@for one in bench/*.py; do echo "== $$one"; $(BIN)/python $$one || exit 1; done

@@ -24,14 +24,6 @@ pytest.register_assert_rewrite(*(f"tests.contract.{name}" for name in SCENARIOS)
 CLIS = ("kimi_cli", "kimi_code", "qwen_code")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All tests of a CLI go to one worker (--dist loadgroup): `alone` would let the others wait."""
-    for item in items:
-        for cli in CLIS:
-            if cli in item.nodeid:
-                item.add_marker(pytest.mark.xdist_group(cli))
-
-
 @contextmanager
 def alone(cli: str) -> Iterator[None]:
     """One test of a CLI at a time, whatever worker runs it: corral sees every process of the user, in any home."""
