@@ -116,7 +116,8 @@ def render(
     lines: list[str] = []
     if rows or survey.no_session_yet:
         lines += _table(survey, rows, width, colour, today)
-    lines += _doubt_lines(survey, sessions, width, colour) or _silent_line(sessions, width, colour)
+    lines += _doubt_lines(survey, sessions, width, colour)
+    lines += _silent_lines(sessions, width, colour)
     for problem in survey.degraded:
         lines.append(paint(f"! {problem.provider}: {problem.step}: {problem.reason}", "amber", colour))
     if not any(survey.counts.values()) and not survey.no_session_yet:
@@ -204,15 +205,18 @@ def _doubt_lines(survey: Survey, sessions: list[Session], width: int, colour: bo
     return lines
 
 
-def _silent_line(sessions: list[Session], width: int, colour: bool) -> list[str]:
-    """What helps the next ones, where corral has started some that will never say which session they have."""
-    silent = [session for session in sessions if session.silence is not None]
-    if not silent:
-        return []
-    named = ", ".join(str(session.pid) for session in silent)
-    them = "it reports" if len(silent) == 1 else "they report"
-    text = f"◌ nothing confirms the session of pid {named}: {them} to nobody."
-    return [paint(fit(f"{text} corral hooks install {silent[0].provider}", width), "grey", colour)]
+def _silent_lines(sessions: list[Session], width: int, colour: bool) -> list[str]:
+    """One line per provider, with what helps the next ones: corral started some that never say who they are."""
+    by_provider: dict[str, list[str]] = {}
+    for session in sessions:
+        if session.silence is not None:
+            by_provider.setdefault(session.provider, []).append(str(session.pid))
+    lines: list[str] = []
+    for provider, pids in by_provider.items():
+        them = "it reports" if len(pids) == 1 else "they report"
+        text = f"◌ nothing confirms the session of pid {', '.join(pids)}: {them} to nobody."
+        lines.append(paint(fit(f"{text} corral hooks install {provider}", width), "grey", colour))
+    return lines
 
 
 def _counts_line(survey: Survey) -> str:

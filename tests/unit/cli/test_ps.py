@@ -55,6 +55,10 @@ def test_one_that_will_never_be_confirmed_does_not_seem_to_be_starting():
     assert [line.split()[1] for line in text[1:3]] == ["starting", "unconfirmed"]
     assert "◌ nothing confirms the session of pid 4712: it reports to nobody. corral hooks install kimi-cli" in text
     assert not any("hooks" in line for line in render(quiet, [asked], fold_doubt=False, width=200, colour=False))
+    other = structs.replace(silent, key=structs.replace(silent.key, provider="kimi-code"))
+    text = render(survey([silent, other]), [silent, other], fold_doubt=False, width=200, colour=False)
+    assert sum("nothing confirms" in line for line in text) == 2
+    assert any(line.endswith("corral hooks install kimi-code") for line in text)
 
 
 def test_the_last_line_counts_everything():
