@@ -125,6 +125,10 @@ class TabKeeper:
         except NotOpened as error:
             self._note_refusal(tab, error)
             raise
+        except Exception as error:
+            failed = NotOpened("spawn_failed", f"it could not be restored: {error!r}")
+            self._note_refusal(tab, failed)
+            raise failed from error
         finally:
             self._mark(tab, None)
         self._show(opened, size)
@@ -204,9 +208,6 @@ class TabKeeper:
             self.open_tab(tab, self._sizes.get(tab, _SIZE))
         except NotOpened:
             return False
-        except Exception as error:
-            self._note_refusal(tab, NotOpened("spawn_failed", f"it could not be restored: {error!r}"))
-            raise
         return True
 
     def _mark(self, tab: str, word: str | None) -> None:
