@@ -49,7 +49,7 @@ class Service:
         bindings = os.path.join(state, "bindings")
         self.watcher = Watcher(self._on_watch, also=(terminals_dir(), bindings))
         self.tabs = TabKeeper(self.watcher.look, self.layout, self.log, self._on_tabs, self._on_progress)
-        self.spending = Spending(self._on_spending)
+        self.spending = Spending(self._on_spending, lambda why: self.log.write("usage_not_read", message=why))
         self._pool = ThreadPoolExecutor(_THREADS, "request")
         self._loop = asyncio.get_running_loop()
         self._stale_tabs = threading.Event()

@@ -26,16 +26,16 @@ _FIRST_PAUSE_SECONDS = 1.0
 class Spending:
     """Reads logs only when something changed, and rests in between: money is not urgent.
 
-    `on_change` gets the names of the sessions whose sums are not what they were.
+    `on_change` gets the names of the sessions whose sums are not what they were, `on_problem` why there are none.
     """
 
-    def __init__(self, on_change: Callable[[set[str]], None]) -> None:
+    def __init__(self, on_change: Callable[[set[str]], None], on_problem: Callable[[str], None]) -> None:
         self._on_change = on_change
+        self._on_problem = on_problem
         self._asked = threading.Event()
         self._stopped = threading.Event()
         self._by_session: dict[str, SpentBySession] = {}
         self.today: SpentToday | None = None
-        self.problem: str | None = None
 
     def start(self) -> None:
         self._asked.set()
@@ -63,7 +63,7 @@ class Spending:
             try:
                 self._read()
             except (CorralError, OSError) as error:
-                self.problem = str(error)  # the page shows no money then; `corral usage` says why
+                self._on_problem(str(error))  # the page shows no money then; `corral usage` says why
             if (self.today, self._by_session) != before:
                 self._on_change({name for name, spent in self._by_session.items() if before[1].get(name) != spent})
 

@@ -38,3 +38,15 @@ def test_a_ledger_that_can_not_be_used_is_refused_in_the_words_of_the_command_li
     refused = serving.ask("GET", "/api/usage")
     assert (refused.status, refused.reason) == (409, "ledger_unusable")
     assert f"the ledger below {serving.world.state} can't be used" in refused.body["error"]["message"]
+
+
+def test_a_server_that_can_not_tell_what_was_spent_says_why_in_its_log(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    (world.state / "ledger.db").mkdir(parents=True)
+    serving = Serving(world)
+    try:
+        log = serving.files / "log.jsonl"
+        wait_until(lambda: log.exists() and '"usage_not_read"' in log.read_text(), "the reason in the log")
+        assert serving.ask("GET", "/api/sessions").body["usage_today"] is None
+    finally:
+        serving.kill()
