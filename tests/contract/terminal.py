@@ -92,10 +92,12 @@ class Terminal(Window):
     def wait_exit(self, timeout: float = 60) -> int:
         self._remember()
         try:
-            return self._process.wait(timeout)
+            code = self._process.wait(timeout)
         except subprocess.TimeoutExpired:
             shown = self._framed(self.screen())
             raise TimeoutError(f"pid {self.pid} still runs after {timeout} s; the screen shows:\n{shown}") from None
+        self._drain()
+        return code
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Sends a signal to the program itself (not to what it started)."""
@@ -107,7 +109,7 @@ class Terminal(Window):
         """Closes the terminal, as if its window was closed: the program gets SIGHUP."""
         self._remember()
         self._closed.set()
-        self._reader.join(5)
+        self._reader.join(30)
         if self._master >= 0:
             os.close(self._master)
             self._master = -1
@@ -118,7 +120,7 @@ class Terminal(Window):
         self.close()
         stop_all(list(self._known.values()))
         stop_all(find_marked(_MARK, self._mark))
-        self._process.wait(10)
+        self._process.wait(60)
 
     def _find_end(self) -> str | None:
         if self.exit_code is not None and not self._reader.is_alive():
@@ -135,6 +137,13 @@ class Terminal(Window):
         for proc in descendants(self._process.pid, *alive):
             self._known[proc.pid, proc.start_ticks] = proc
         self._remembered_at = time.monotonic()
+
+    def _drain(self) -> None:
+        """What it said last is shown then, unless others have the terminal open and are silent for a second."""
+        before = -1
+        while self._reader.is_alive() and before != len(self.raw):
+            before = len(self.raw)
+            self._reader.join(1)
 
     def _read(self) -> None:
         while not self._closed.is_set():

@@ -94,17 +94,18 @@ class Window:
             data = bytes(self.raw[mark:])
         return _ESCAPES.sub(b"", data).decode(errors="replace")
 
-    def wait_screen(self, predicate: Callable[[str], bool] | str, timeout: float = 30, *, what: str = "") -> str:
+    def wait_screen(self, predicate: Callable[[str], bool] | str, timeout: float = 60, *, what: str = "") -> str:
         """Waits until the screen satisfies the predicate (or contains the text), and returns it."""
         wanted = (lambda screen: predicate in screen) if isinstance(predicate, str) else predicate
         deadline = time.monotonic() + timeout
         while True:
+            ended = self._find_end()  # before the look: its last words may come in between
             if wanted(shown := self.screen()):
                 return shown
             left = deadline - time.monotonic()
             if left <= 0:
                 reason = f"not within {timeout} s"
-            elif (reason := self._find_end()) is None:
+            elif (reason := ended) is None:
                 with self._changed:
                     self._changed.wait(min(left, 0.1))
                 self._look_around()
