@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from corral.terminals.directory import list_terminals
+from tests.integration.server.serving import free_port
 from tests.integration.terminals.held import kill, wait_until
 from tests.integration.terminals.world import World
 
-START_SECONDS = 30
+START_SECONDS = 60
 
 
 class Site(World):
@@ -23,7 +23,7 @@ class Site(World):
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
-        self.port = _free_port()
+        self.port = free_port()
         self.origin = f"http://127.0.0.1:{self.port}"
         self.errors = (root / "serve.err").open("w")
         self.server: subprocess.Popen[str] | None = None
@@ -104,9 +104,3 @@ class Site(World):
         self.stop()
         self.errors.close()
         super().end()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
