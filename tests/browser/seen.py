@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import BrowserContext, Locator, Page, expect
 
-SECONDS = 20
+SECONDS = 60
 WATCH = """
 window.blocked = [];
 document.addEventListener('securitypolicyviolation', (event) =>

@@ -22,7 +22,11 @@ def test_thirty_tabs_come_back_by_restore_all(site, visit):
     for session_id in ids:
         site.post(f"sessions/{refs[session_id]}/open", {"trust": True})
     wanted = set(refs.values())
-    wait_until(lambda: {tab["ref"] for tab in site.tabs() if tab["restorable"]} == wanted, "every agent's first word")
+    wait_until(
+        lambda: {tab["ref"] for tab in site.tabs() if tab["restorable"]} == wanted,
+        "every agent's first word",
+        RESTORE_SECONDS,
+    )
     site.stop()
     site.kill_holders()
     link = site.start()
@@ -87,11 +91,12 @@ def test_everything_by_keyboard(site, visit):
     seen = visit(site.start()).is_ready()
     keyboard = seen.page.keyboard
     seen.shows("session ")
-    ids = [next(one for one in site.tabs() if one["tab"] == tab) for tab in (first, second)]
-    assert len({one["ref"] for one in ids}) == 2
+    ids = [site.tab(tab)["session"]["session_id"] for tab in (first, second)]
+    assert len(set(ids)) == 2
+    expect(seen.page.get_by_role("tab")).to_have_count(2)
     keyboard.press("Alt+2")
     expect(seen.page.get_by_role("tab").nth(1)).to_have_attribute("aria-selected", "true")
-    seen.shows("session ")
+    seen.shows(f"session {ids[1]}")
     seen.types("typed in the second")
     seen.shows("echo #1: typed in the second")
     keyboard.press("Alt+1")
@@ -112,6 +117,7 @@ def test_everything_by_keyboard(site, visit):
     outline = seen.page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
     assert outline == "solid"
     keyboard.press("Enter")
+    expect(seen.page.get_by_role("button", name="Resume", exact=True)).to_be_visible()
     for _ in range(30):
         keyboard.press("Tab")
         if seen.page.evaluate("document.activeElement.textContent.trim()") == "Resume":
@@ -131,7 +137,7 @@ def test_on_a_phone_the_list_is_the_start_and_a_tab_fills_the_screen(site: Site,
     row.tap()
     seen.shows("session ")
     expect(seen.page.locator(".sidebar")).to_be_hidden()
-    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    seen.page.wait_for_function("document.documentElement.scrollWidth <= innerWidth")  # once the terminal fits
     for name in ("End", "How do you know?"):
         expect(seen.page.get_by_role("button", name=name, exact=True)).to_be_in_viewport(ratio=1)
     seen.page.locator(".xterm-screen").tap()
@@ -170,7 +176,7 @@ def test_an_ended_agent_is_said_and_can_be_resumed(site, visit):
     seen.types("/quit")
     expect(seen.page.get_by_text("Ended with status 0.")).to_be_visible()
     seen.click("Resume")
-    seen.shows("session ")
+    shows_its_agent(site, seen)
     seen.focus()
     seen.types("another")
     seen.shows("echo #2: another")
@@ -204,7 +210,7 @@ def test_a_tab_whose_terminal_is_gone_comes_back_when_it_is_opened(site, visit):
     site.kill_holders()
     expect(seen.page.get_by_role("button", name="Bring it back")).to_be_visible()
     seen.click("Bring it back")
-    seen.shows("session ")
+    shows_its_agent(site, seen)
     seen.focus()
     seen.types("second words")
     seen.shows("echo #2: second words")
@@ -223,6 +229,12 @@ def test_double_clicks_make_one_process(site, visit):
     other.row("Only once").dblclick()
     other.shows("session 00000000-0000-4000-8000-000000000001")
     assert len(site.tabs()) == 1
+
+
+def shows_its_agent(site: Site, seen: Seen) -> None:
+    """Waits until the only tab runs and its terminal is shown: not that of the process which it had before."""
+    wait_until(lambda: [tab["state"] for tab in site.tabs()] == ["running"], "one running tab")
+    seen.shows(f"pid {site.tabs()[0]['pid']}")
 
 
 def _served(site) -> set[str]:
