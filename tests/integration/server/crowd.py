@@ -12,7 +12,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from tests.integration.server.serving import MODES, Serving
 
-SECONDS = 60.0
+SECONDS = 180.0
 
 
 class Page(NamedTuple):

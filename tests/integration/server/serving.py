@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Protocol
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from tests.integration.terminals.held import wait_until
+from tests.integration.terminals.held import WAIT_SECONDS, wait_until
 
 START_SECONDS = 60.0
 LIVE, REPLAY, MODES = 0, 1, 2
@@ -116,7 +116,7 @@ class Serving:
         process, self.process = self.process, None
         if process.poll() is None:
             process.send_signal(number)
-        code = process.wait(30)
+        code = process.wait(WAIT_SECONDS)
         assert process.stdout is not None
         process.stdout.close()
         return code
@@ -179,7 +179,7 @@ class Serving:
         self.wait_for_tab(tab, lambda one: one["ref"] and one["state"] == "running")
         return tab
 
-    def wait_for_tab(self, tab: str, test: Any, seconds: float = 30.0) -> Any:
+    def wait_for_tab(self, tab: str, test: Any, seconds: float = WAIT_SECONDS) -> Any:
         found: list[Any] = []
 
         def look() -> bool:
@@ -204,6 +204,8 @@ class Serving:
             additional_headers=headers,
             compression=None,
             max_size=None,
+            open_timeout=WAIT_SECONDS,
+            ping_interval=None,  # a test that is slow, or that does not read, is no lost connection
             legacy=True,
         )
         return Viewer(socket, offset, *size, **more)
@@ -242,7 +244,7 @@ class Viewer:
     def end(self) -> int:
         return self.begin + len(self.data)
 
-    def step(self, seconds: float | None = 20.0) -> tuple[int, bytes] | None:
+    def step(self, seconds: float | None = WAIT_SECONDS) -> tuple[int, bytes] | None:
         """One message, written down; returns the kind and the bytes of what is to be shown."""
         message = self.socket.recv(seconds)
         if isinstance(message, str):
@@ -258,7 +260,7 @@ class Viewer:
                 self.socket.send(json.dumps({"ack": self.end}))
         return kind, message[9:]
 
-    def read_until(self, text: bytes, seconds: float = 20.0) -> bytes:
+    def read_until(self, text: bytes, seconds: float = WAIT_SECONDS) -> bytes:
         deadline = time.monotonic() + seconds
         while text not in self.data:
             assert time.monotonic() < deadline, self.data[-500:]
@@ -276,7 +278,7 @@ class EventReader:
     """Server-sent events, one after the other."""
 
     def __init__(self, serving: Serving, after: int | None) -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=30)
+        self._connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=WAIT_SECONDS)
         headers = {"Authorization": f"Bearer {serving.token}"}
         if after is not None:
             headers["Last-Event-ID"] = str(after)

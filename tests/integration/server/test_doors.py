@@ -210,6 +210,7 @@ def test_a_socket_from_another_origin_sees_no_byte(serving):
                 f"ws://{serving.host}/api/tabs/{'0' * 16}/terminal",
                 origin=origin,  # type: ignore[arg-type]
                 additional_headers={"Cookie": cookie},
+                open_timeout=60,
                 legacy=True,
             )
         assert refused.value.response.status_code == 403
@@ -221,7 +222,7 @@ def test_another_user_of_this_machine_gets_nothing(serving):
         "from concurrent.futures import ThreadPoolExecutor\n"
         "def ask(line):\n"
         "    method, path = line.split()\n"
-        f"    c = http.client.HTTPConnection('127.0.0.1', {serving.port}, timeout=20)\n"
+        f"    c = http.client.HTTPConnection('127.0.0.1', {serving.port}, timeout=60)\n"
         f"    h = {{'Content-Type': 'application/json', 'X-Corral': '1', 'Origin': '{serving.origin}'}}\n"
         "    if method == 'WS':\n"
         "        h |= {'Upgrade': 'websocket', 'Connection': 'Upgrade', 'Sec-WebSocket-Version': '13'}\n"

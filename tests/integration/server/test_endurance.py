@@ -20,7 +20,7 @@ from tests.integration.server.serving import Serving
 from tests.integration.server.test_events import agent, is_of, type_line, watching
 from tests.integration.server.test_storms import memory_kb
 from tests.integration.server.test_tabs import say
-from tests.integration.terminals.held import wait_until
+from tests.integration.terminals.held import WAIT_SECONDS, wait_until
 
 __all__ = ["agent"]
 
@@ -118,7 +118,7 @@ def test_a_subscriber_that_does_not_read_is_told_to_fetch_all_anew_and_costs_lit
             told += len(json.dumps(body))
             if name == "session" and is_of(files[-1].parent.name, title=f"title {rounds}")(body):
                 break
-    slow.settimeout(20)
+    slow.settimeout(WAIT_SECONDS)
     seen = b""
     while b"event: resync" not in seen[-(1 << 17) :]:
         more = slow.recv(1 << 16)
@@ -192,12 +192,14 @@ def test_a_viewer_that_does_not_greet_is_closed_with_a_code(serving):
     def attach() -> ClientConnection:
         headers = {"Authorization": f"Bearer {serving.token}"}
         address = f"ws://{serving.host}/api/tabs/{tab}/terminal"
-        return connect(address, origin=serving.origin, additional_headers=headers, legacy=True)
+        return connect(
+            address, origin=serving.origin, additional_headers=headers, open_timeout=WAIT_SECONDS, legacy=True
+        )
 
     def close_code(viewer: ClientConnection) -> int | None:
         with pytest.raises(ConnectionClosed) as closed:
             while True:
-                viewer.recv(20)
+                viewer.recv(WAIT_SECONDS)
         return closed.value.rcvd.code if closed.value.rcvd else None
 
     silent = attach()

@@ -13,7 +13,7 @@ import sys
 import pytest
 
 from tests.integration.server.test_tabs import say
-from tests.integration.terminals.held import wait_until
+from tests.integration.terminals.held import WAIT_SECONDS, wait_until
 
 
 def start_agent(world, *words: str) -> tuple[subprocess.Popen[str], str]:
@@ -65,7 +65,7 @@ def test_what_an_agent_wrote_last_is_known_when_its_end_is_told(serving, agent, 
     for _ in range(3):
         process, first = agent()
         events.wait_for("session", is_of(first, state="live"))
-        process.communicate(f"before\n{last_words}\n", timeout=30)  # it obeys, and ends
+        process.communicate(f"before\n{last_words}\n", timeout=WAIT_SECONDS)  # it obeys, and ends
         is_left = is_of(first)
         _, body = events.wait_for("session", lambda one, is_left=is_left: is_left(one) and not one["session"]["pid"])
         assert body["session"]["state"] == "idle", body
@@ -142,7 +142,7 @@ def watching(world, argv: list[str]):
 
     def read() -> dict:
         while b"\n" not in waiting:
-            assert select.select([watch.stdout], [], [], 30)[0], "no line in 30 s"
+            assert select.select([watch.stdout], [], [], WAIT_SECONDS)[0], f"no line in {WAIT_SECONDS} s"
             more = os.read(watch.stdout.fileno(), 65536)
             assert more, "it ended"
             waiting.extend(more)
@@ -154,10 +154,10 @@ def watching(world, argv: list[str]):
     try:
         yield read
         watch.send_signal(signal.SIGINT)
-        assert watch.wait(20) == 130
+        assert watch.wait(WAIT_SECONDS) == 130
     finally:
         watch.kill()
-        watch.wait(20)
+        watch.wait(WAIT_SECONDS)
         watch.stdout.close()
 
 

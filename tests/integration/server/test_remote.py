@@ -32,7 +32,7 @@ try:
         state = os.path.expanduser("~/.local/state/corral/server")
         token, port = (open(os.path.join(state, name)).read() for name in ("token", "port"))
         def ask(method, path, **headers):
-            connection = http.client.HTTPConnection(ADDRESS, int(port), timeout=20)
+            connection = http.client.HTTPConnection(ADDRESS, int(port), timeout=60)
             connection.request(method, path, body="{}" if method == "POST" else None, headers=headers)
             return connection.getresponse().status
         own, good = f"{ADDRESS}:{port}", {"Authorization": f"Bearer {token}"}

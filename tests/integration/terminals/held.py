@@ -15,6 +15,8 @@ from corral.terminals.protocol import Attached, Exit, Gap, HolderFrame, Modes, O
 from corral.terminals.start import Started, start_terminal
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TERM": "xterm-256color", "LANG": "C.UTF-8", "PS1": "$ "}
+WAIT_SECONDS = 60.0
+"""A bound for a busy machine: what holds is seen at once."""
 BASH = ("/bin/bash", "--norc", "--noprofile", "--noediting")
 
 
@@ -58,7 +60,7 @@ class Viewing:
         self.client.attach(offset, columns, rows, visible=visible)
         return self.wait(lambda: self.last(Attached), "attached")
 
-    def wait(self, condition: Callable[[], object], what: object, timeout: float = 20.0):
+    def wait(self, condition: Callable[[], object], what: object, timeout: float = WAIT_SECONDS):
         """Receive until the condition holds, and return what it gave."""
         deadline = time.monotonic() + timeout
         while not (found := condition()):
@@ -72,14 +74,14 @@ class Viewing:
             self._take(frame)
         return found
 
-    def wait_text(self, text: bytes, timeout: float = 20.0) -> None:
+    def wait_text(self, text: bytes, timeout: float = WAIT_SECONDS) -> None:
         self.wait(lambda: text in self.output, text, timeout)
 
     def wait_more(self, count: int, unless: bytes | None = None) -> None:
         had = len(self.output)
         self.wait(lambda: len(self.output) >= had + count or (unless and unless in self.output), f"{count} bytes more")
 
-    def wait_frame(self, kind: type, timeout: float = 20.0):
+    def wait_frame(self, kind: type, timeout: float = WAIT_SECONDS):
         return self.wait(lambda: self.last(kind), kind.__name__, timeout)
 
     def last(self, kind: type):
@@ -107,7 +109,7 @@ def kill(identity: ProcessIdentity) -> None:
         os.kill(identity.pid, signal.SIGKILL)
 
 
-def wait_until(condition: Callable[[], object], what: str, timeout: float = 20.0) -> None:
+def wait_until(condition: Callable[[], object], what: str, timeout: float = WAIT_SECONDS) -> None:
     """For what shows on the machine only."""
     deadline = time.monotonic() + timeout
     while not condition():
