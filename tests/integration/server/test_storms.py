@@ -184,6 +184,21 @@ def test_a_server_killed_again_and_again_keeps_all_its_tabs(serving):
     assert endure(serving, start_tabs(serving, 6), kills=20, seed=7).looks == 2
 
 
+def has_put_away(serving: Serving, file: Path) -> bool:
+    """Whether it was written, and is not open any more: what is temporary beside it would make room later on."""
+    assert serving.process is not None
+    pid = serving.process.pid
+    open_ones = [read_link(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")]
+    return file.exists() and not any(one.startswith(str(file)) for one in open_ones)
+
+
+def read_link(path: str) -> str:
+    try:
+        return os.readlink(path)
+    except FileNotFoundError:  # closed meanwhile
+        return ""
+
+
 def test_a_full_disk_refuses_new_tabs_in_words_and_keeps_the_old(world, tmp_path):
     small = tmp_path / "small"
     small.mkdir()
@@ -194,6 +209,7 @@ def test_a_full_disk_refuses_new_tabs_in_words_and_keeps_the_old(world, tmp_path
     try:
         serving = Serving(world)
         tab = serving.start_tab()
+        wait_until(lambda: has_put_away(serving, small / "ledger.db"), "the first reading of what was spent")
         filler = os.open(small / "filler", os.O_WRONLY | os.O_CREAT)
         with pytest.raises(OSError):
             while True:
@@ -270,4 +286,4 @@ def test_a_live_session_of_another_terminal_is_named_and_not_opened_a_second_tim
     assert (refused.status, refused.reason) == (409, "already_live")
     assert str(terminal.pid) in refused.body["error"]["message"]
     assert serving.ask("POST", f"/api/sessions/{session['ref']}/end", {}).status == 202
-    terminal.wait_exit(30)
+    terminal.wait_exit()

@@ -21,8 +21,14 @@ def serving(tmp_path: Path) -> Iterator[Serving]:
     found.kill()
 
 
+def wait_for_reading(serving: Serving) -> None:
+    """Until the server has read the logs and put the ledger away: it would find the damage by itself otherwise."""
+    wait_until(lambda: (serving.sessions().get("s") or {}).get("usage"), "the first reading")
+    assert serving.ask("GET", "/api/usage").body["total"]["events"] == 40
+
+
 def test_a_page_that_is_torn_is_told_and_the_same_answer_is_right(serving: Serving) -> None:
-    wait_until(lambda: serving.ask("GET", "/api/usage").body["total"]["events"] == 40, "the first reading")
+    wait_for_reading(serving)
     tear_first_page(serving.world.state / "ledger.db", "quarters")
     report = serving.ask("GET", "/api/usage?by=day")
     assert report.status == 200 and report.body["total"]["events"] == 40
@@ -31,7 +37,7 @@ def test_a_page_that_is_torn_is_told_and_the_same_answer_is_right(serving: Servi
 
 
 def test_a_ledger_that_can_not_be_used_is_refused_in_the_words_of_the_command_line(serving: Serving) -> None:
-    wait_until(lambda: serving.ask("GET", "/api/usage").body["total"]["events"] == 40, "the first reading")
+    wait_for_reading(serving)
     ledger = serving.world.state / "ledger.db"
     ledger.unlink()
     ledger.mkdir()
