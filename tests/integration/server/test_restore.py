@@ -107,6 +107,7 @@ def test_many_clicks_start_one_process(serving):
     assert [answer.status for answer in answers] == [200] * 8
     assert {answer.body["tab"] for answer in answers} == {tab}
     assert sorted(answer.body["plan"] for answer in answers) == ["attach"] * 7 + ["resume"]
+    serving.wait_for_tab(tab, lambda one: one["state"] == "running" and one["ref"])
     assert len(serving.sessions()[session_id]["pids"]) == 1
 
 
