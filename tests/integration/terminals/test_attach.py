@@ -105,8 +105,8 @@ def test_a_session_that_does_not_run_is_not_attached_to(world):
 def test_the_exit_status_is_told_until_seen(world):
     tab = world.run_detached()
     kill(world.identity(world.tab(tab)["pid"]))
-    wait_until(lambda: world.tab(tab)["standing"] == "ended", "its end")
-    assert world.tab(tab)["status"] == -9
+    wait_until(lambda: world.tab(tab)["status"] == -9, "its end")  # seen at once, and by its holder a moment later
+    assert world.tab(tab)["standing"] == "ended"
     window = world.on_terminal("attach", tab)
     assert window.wait_exit() == 128 + 9
     assert "signal 9" in window.screen()

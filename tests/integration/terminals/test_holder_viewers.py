@@ -9,7 +9,7 @@ import pytest
 
 from corral.terminals.client import Client, NotReachable, connect
 from corral.terminals.protocol import Attach, Failed, FrameReader, Hello, Input, Output, Size, encode
-from tests.integration.terminals.held import BASH, wait_until
+from tests.integration.terminals.held import BASH, WAIT_SECONDS, wait_until
 
 
 def test_the_size_is_that_of_the_viewer_last_active(held):
@@ -78,7 +78,7 @@ ASK_TWICE = (
 def test_the_holder_answers_while_nobody_looks_and_leaves_it_to_viewers_otherwise(held, tmp_path):
     alone, seen = tmp_path / "alone", tmp_path / "seen"
     terminal = held.start([sys.executable, "-c", ASK_TWICE, str(alone), str(seen)], columns=90, rows=33)
-    wait_until(alone.exists, "an answer")
+    wait_until(lambda: alone.exists() and alone.read_bytes(), "an answer")
     with held.watch(terminal) as view:
         view.attach()
         assert alone.read_bytes() == b"\x1b[?1;2c\x1b[33;1R"
@@ -86,7 +86,7 @@ def test_the_holder_answers_while_nobody_looks_and_leaves_it_to_viewers_otherwis
         view.client.type(b" ")
         view.wait(lambda: b"\x1b[6n" in view.output[asked:], "the second question")
         view.client.type(b"\x1b[?62c\x1b[7;8R")
-        wait_until(seen.exists, "the viewer's answer")
+        wait_until(lambda: seen.exists() and seen.read_bytes(), "the viewer's answer")
     assert seen.read_bytes() == b"\x1b[?62c\x1b[7;8R"
 
 
@@ -141,4 +141,4 @@ def test_from_asyncio_it_is_the_same(held):
         await writer.wait_closed()
         return shown
 
-    assert b"42" in asyncio.run(asyncio.wait_for(talk(), 20))
+    assert b"42" in asyncio.run(asyncio.wait_for(talk(), WAIT_SECONDS))

@@ -68,9 +68,9 @@ def shell(world):
 
 def test_a_picture_on_the_normal_screen_stays_and_the_message_has_a_line_of_its_own(shell):
     tab = shell.attach(rf"printf 'top\n\n[ half-typed ]\nbottom{MODES}\033[3;5H'", "bottom")
-    assert shell.flags() != RESET
+    wait_until(lambda: shell.flags() != RESET, "the modes of the program")
     shell.type("C-\\")
-    wait_until(lambda: shell.lines()[-1] == "$", "the prompt")
+    wait_until(lambda: shell.lines()[-1:] == ["$"], "the prompt")
     # What the shell showed was scrolled away, not wiped.
     assert [line for line in shell.history().splitlines() if line] == [
         "$ echo before", "before", f"$ ./at {tab}",
@@ -83,7 +83,7 @@ def test_a_program_with_a_screen_of_its_own_gives_the_shells_screen_back(shell):
     tab = shell.attach(rf"printf '\033[?1049h{MODES}picture\033[3;5Hhalf'", "picture")
     assert "before" not in shell.lines()
     shell.type("C-\\")
-    wait_until(lambda: shell.lines()[-1] == "$", "the prompt")
+    wait_until(lambda: shell.lines()[-1:] == ["$"], "the prompt")
     seen = shell.lines()
     assert seen[-4:] == ["before", f"$ ./at {tab}", f"corral: detached; corral attach {tab} comes back", "$"]
     assert not any("picture" in line or "half" in line for line in seen)
@@ -93,11 +93,13 @@ def test_a_program_with_a_screen_of_its_own_gives_the_shells_screen_back(shell):
 def test_a_sequence_that_is_left_half_way_does_not_swallow_the_message(shell):
     tab = shell.attach(r"printf 'text\033]0;a title without end'", "text")
     shell.type("C-\\")
-    wait_until(lambda: shell.lines()[-1] == "$", "the prompt")
+    wait_until(lambda: shell.lines()[-1:] == ["$"], "the prompt")
     assert f"corral: detached; corral attach {tab} comes back" in shell.lines()
 
 
 def test_a_program_that_ends_by_itself_has_the_last_word_where_it_put_it(shell):
-    shell.attach(r"printf 'one\ntwo\n'; sleep 1; exit 3", "two")
-    wait_until(lambda: shell.lines()[-1] == "$", "the prompt")
+    seen = shell.world.work / "seen"
+    shell.attach(rf"printf 'one\ntwo\n'; until [ -e {seen} ]; do sleep 0.1; done; exit 3", "two")
+    seen.touch()
+    wait_until(lambda: shell.lines()[-1:] == ["$"], "the prompt")
     assert shell.lines() == ["one", "two", "$"]
