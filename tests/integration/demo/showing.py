@@ -125,12 +125,13 @@ class Showing:
 
 
 def caretaker_of(place: Place) -> ProcessIdentity:
-    (found,) = [
-        one
-        for one in running_in(place)
-        if b"\0corral.demo.caretaker\0" in Path(f"/proc/{one.pid}/cmdline").read_bytes()
-    ]
+    (found,) = running_with(place, b"corral.demo.caretaker")
     return found
+
+
+def running_with(place: Place, word: bytes) -> list[ProcessIdentity]:
+    """Those of them whose command has this word."""
+    return [one for one in running_in(place) if word in _read(one.pid, "cmdline").split(b"\0")]
 
 
 def running_in(place: Place) -> list[ProcessIdentity]:
@@ -140,6 +141,13 @@ def running_in(place: Place) -> list[ProcessIdentity]:
         if int(name) != os.getpid() and _names(int(name), os.fsencode(place.root)):
             found.append(read_identity(int(name)))
     return list({one for one in found if one is not None and read_identity(one.pid) == one})
+
+
+def _read(pid: int, name: str) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    except OSError:  # it has ended meanwhile, as many do while the scenes are set
+        return b""
 
 
 def _names(pid: int, root: bytes) -> bool:

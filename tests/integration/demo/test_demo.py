@@ -21,6 +21,7 @@ from tests.integration.demo.showing import (
     assert_all_gone,
     caretaker_of,
     running_in,
+    running_with,
     wait_for_place,
 )
 from tests.integration.terminals.held import kill, wait_until
@@ -96,7 +97,9 @@ def test_a_tab_that_was_cut_off_comes_back_as_the_same_conversation(showing):
 def test_a_new_tab_needs_no_questions_answered_but_the_directory(showing):
     started = showing.api("tabs", {"provider": "kimi-cli", "work_dir": showing.place.home, "trust": True})
     wait_until(
-        lambda: any(one["tab"] == started["tab"] and one["ref"] for one in showing.api("tabs")["tabs"]), "its session"
+        lambda: any(one["tab"] == started["tab"] and one["ref"] for one in showing.api("tabs")["tabs"]),
+        "its session",
+        SECONDS,
     )
 
 
@@ -208,9 +211,7 @@ def test_kept_files_stay_and_nothing_runs_in_them(show, person):
 
 def test_it_says_when_its_server_ends_by_itself(show, person):
     started = show().await_ready()
-    servers = [
-        one for one in running_in(started.place) if b"\0serve\0" in Path(f"/proc/{one.pid}/cmdline").read_bytes()
-    ]
+    servers = running_with(started.place, b"serve")
     assert len(servers) == 1
     kill(servers[0])
     assert started.wait() == 1
