@@ -77,6 +77,10 @@ class Viewing:
     def wait_text(self, text: bytes, timeout: float = WAIT_SECONDS) -> None:
         self.wait(lambda: text in self.output, text, timeout)
 
+    def wait_offset(self, end: int) -> None:
+        """Until the program has written so much: a viewer that holds nobody back may get a gap instead of the last."""
+        self.wait(lambda: (self.next_offset or 0) >= end, f"all up to {end}")
+
     def wait_more(self, count: int, unless: bytes | None = None) -> None:
         had = len(self.output)
         self.wait(lambda: len(self.output) >= had + count or (unless and unless in self.output), f"{count} bytes more")

@@ -8,6 +8,8 @@ from corral.terminals.client import Client
 from corral.terminals.protocol import Attached, Gap, Modes, Output, Size
 from tests.integration.terminals.held import BASH
 
+LINES = 300_000
+NUMBERS_END = LINES * len("0000000\r\n") + len("done\r\n")
 NUMBERS = "import sys\nfor n in range(int(sys.argv[1])): print(f'{n:07d}')\nprint('done', flush=True)\nsys.stdin.read()"
 
 
@@ -57,14 +59,14 @@ def test_an_output_larger_than_the_ring_leaves_a_gap_that_is_told_and_repainted(
         "def paint(*_): os.write(1, b'painted on %d lines\\n' % os.get_terminal_size().lines)\n"
         "signal.signal(signal.SIGWINCH, paint)\n"
         "sys.stdout.write('\\x1b[?2004h\\x1b[?25l')\n"
-        "for n in range(300_000): print(f'{n:07d}')\n"
+        f"for n in range({LINES}): print(f'{{n:07d}}')\n"
         "print('done', flush=True)\n"
         "while True: signal.pause()"
     )
     terminal = held.start([sys.executable, "-c", program])
     with held.watch(terminal) as view:
         view.attach(visible=False)
-        view.wait_text(b"done")
+        view.wait_offset(len("\x1b[?2004h\x1b[?25l") + NUMBERS_END)
     with held.watch(terminal) as view:
         attached = view.attach(100)
         assert attached.oldest > 100
@@ -80,10 +82,10 @@ def test_an_output_larger_than_the_ring_leaves_a_gap_that_is_told_and_repainted(
 
 
 def test_a_fresh_viewer_of_a_wrapped_output_gets_the_last_lines_whole_then_the_modes(held):
-    terminal = held.start([sys.executable, "-c", NUMBERS, "300000"])
+    terminal = held.start([sys.executable, "-c", NUMBERS, str(LINES)])
     with held.watch(terminal) as view:
         view.attach(visible=False)
-        view.wait_text(b"done")
+        view.wait_offset(NUMBERS_END)
     with held.watch(terminal) as view:
         view.attach(None)
         view.wait_text(b"done")
@@ -91,21 +93,22 @@ def test_a_fresh_viewer_of_a_wrapped_output_gets_the_last_lines_whole_then_the_m
         lines = bytes(view.output).split(b"\r\n")
         numbers = [int(line) for line in lines if line.isdigit()]
         assert len(numbers) > 20_000
-        assert numbers == list(range(numbers[0], 300_000))
+        assert numbers == list(range(numbers[0], LINES))
         assert all(len(line) == 7 for line in lines if line.isdigit())
 
 
 def test_modes_come_back_although_their_sequence_was_cut(held):
+    parts = ("\x1b", "[?10", "49h\x1b[?2", "004h\x1b]0;a ti", "tle\x07")
     program = (
         "import sys, time\n"
-        "for part in ('\\x1b', '[?10', '49h\\x1b[?2', '004h\\x1b]0;a ti', 'tle\\x07'):\n"
+        f"for part in {parts}:\n"
         "    sys.stdout.write(part); sys.stdout.flush(); time.sleep(0.05)\n"
         "sys.stdout.write('x' * 2_000_000); sys.stdout.flush(); print('done', flush=True); sys.stdin.read()"
     )
     terminal = held.start([sys.executable, "-c", program])
     with held.watch(terminal) as view:
         view.attach(visible=False)
-        view.wait_text(b"done")
+        view.wait_offset(len("".join(parts)) + 2_000_000 + len("done\r\n"))
         view.client.close()
     with held.watch(terminal) as view:
         view.attach(None)
