@@ -77,8 +77,8 @@ def test_every_state_is_shown_by_the_server_and_on_the_command_line(showing):
 
 
 def test_there_is_something_to_see_of_usage(showing):
-    total = showing.api("usage?by=day")
-    assert len(total["rows"]) >= 4 and total["total"]["cost"]["unpriced_events"] == 0
+    wait_until(lambda: len(showing.api("usage?by=day")["rows"]) >= 4, "the first reading of the logs", SECONDS)
+    assert showing.api("usage?by=day")["total"]["cost"]["unpriced_events"] == 0
     assert "~/src/shop" in showing.corral("usage", "--by", "project")
 
 
