@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -146,6 +147,13 @@ def test_of_many_openers_at_once_exactly_one_holds_and_keeps_the_file(tmp_path: 
             for opener in openers:
                 opener.send("open", directory)
             answers = [opener.answer() for opener in openers]
+            # Who waited in vain for a slow disk tries again at its next event, as every agent does.
+            give_up = time.monotonic() + 60
+            while "busy" in answers and time.monotonic() < give_up:
+                answers = [
+                    opener.do("refresh") if answer == "busy" else answer
+                    for opener, answer in zip(openers, answers, strict=True)
+                ]
             assert sorted(answers) == ["held:live"] * 5 + ["ok"], answers
             assert holder(directory) == openers[answers.index("ok")].process.pid
             assert os.listdir(directory) == ["runtime.json"]

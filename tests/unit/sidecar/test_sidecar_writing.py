@@ -8,7 +8,6 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 
@@ -124,11 +123,18 @@ def test_a_file_that_may_not_be_read_is_named_by_its_error(tmp_path: Path):
     assert code(found.record) == "io:EACCES"
 
 
-def test_a_malformed_file_gets_a_second_chance(tmp_path: Path):
+def test_a_malformed_file_gets_a_second_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = put(tmp_path)
     whole = path.read_bytes()
     path.write_bytes(whole[:20])
-    threading.Timer(0.02, path.write_bytes, [whole]).start()
+    real = session_file._read_once
+
+    def read_before_the_writer_is_done(*arguments: object) -> session_file.SidecarFile:
+        found = real(*arguments)  # type: ignore[arg-type]
+        path.write_bytes(whole)
+        return found
+
+    monkeypatch.setattr(session_file, "_read_once", read_before_the_writer_is_done)
     assert isinstance(sidecar.read(path), RuntimeRecord)
 
 
@@ -220,12 +226,15 @@ def test_a_file_that_changes_under_the_hand_is_not_cleared(tmp_path: Path, monke
     assert path.read_bytes() == stranger
 
 
-def test_a_stuck_writer_delays_others_for_a_moment_only(tmp_path: Path):
+def test_a_stuck_writer_delays_others_for_a_moment_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    waits: list[float] = []
+    real = time.sleep
     with Directory(str(tmp_path)) as directory:
         assert directory.lock()
-        began = time.monotonic()
+        monkeypatch.setattr(time, "sleep", lambda seconds: (waits.append(seconds), real(seconds)))
         assert code(write(tmp_path)) == "busy"
-        assert time.monotonic() - began < 1
+        monkeypatch.undo()
+        assert 0 < sum(waits) < 1
     assert isinstance(write(tmp_path), RuntimeRecord)
 
 
