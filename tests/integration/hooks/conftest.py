@@ -7,11 +7,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
-from corral.hooks.command import hook_command
+from corral.hooks import bundle
+from corral.hooks.command import hook_command, program_path
 from corral.hooks.install import place_program
 from corral.hooks.journal import read_journals
 from corral.model.journal import Journal
@@ -20,6 +23,22 @@ from corral.verdicts.journal import current_sessions
 FAKE_CLI = str(Path(__file__).with_name("fake_cli.py"))
 VARIABLES = {"kimi-cli": "KIMI_SHARE_DIR", "kimi-code": "KIMI_CODE_HOME", "qwen-code": "QWEN_HOME"}
 COMMS = {"kimi-cli": "Kimi Code", "kimi-code": "kimi-code", "qwen-code": "node"}
+PATIENCE = {
+    "corral.hooks.program": (b"GIVE_UP_SECONDS = 1.0\n", b"GIVE_UP_SECONDS = 60.0\n"),
+    "corral.hooks.journal_file": (b"LOCK_TRIES = 3\n", b"LOCK_TRIES = 200\n"),
+}
+"""A hook gives up after a second, and then its event is lost: on a busy machine that is no defect."""
+
+
+@cache
+def patient_program() -> bytes:
+    """The hook program in all but its patience."""
+    sources = dict(bundle.list_sources())
+    for name, (usual, patient) in PATIENCE.items():
+        assert sources[name].count(usual) == 1
+        sources[name] = sources[name].replace(usual, patient)
+    with mock.patch.object(bundle, "list_sources", lambda: sources):
+        return bundle.build_program()
 
 
 class Cli:
@@ -104,6 +123,7 @@ class World:
         self.state, self.data, self.work = root / "my state", root / "my data", root / "work"
         self.work.mkdir()
         place_program(str(self.data))
+        Path(program_path(str(self.data))).write_bytes(patient_program())
         self._running: list[Cli] = []
 
     def home(self, provider: str) -> Path:
