@@ -36,6 +36,8 @@ class Question(msgspec.Struct):
 
     claim: Claim
     pin: ProcessIdentity | None = None
+    written_there: bool = False
+    """By the one who judges it: for a process that begins only after the question is put."""
 
 
 class Answer(msgspec.Struct):
