@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -165,7 +166,13 @@ def test_without_proc_nothing_is_resting_and_nothing_is_resumed(machine: Machine
 
 
 def test_a_launch_that_was_never_confirmed_keeps_its_session_closed(machine: Machine) -> None:
-    (row, *_) = [one for one in machine.ps()["sessions"] if one["state"] == "idle"]
+    # Of a name that no copy of these sessions beside us has: what is ambiguous is refused for another reason.
+    (idle, *_) = [one["session_id"] for one in machine.ps()["sessions"] if one["state"] == "idle"]
+    (source,) = machine.home.glob(f"sessions/*/{idle}")
+    own = shutil.copytree(source, source.with_name(f"session_{uuid.uuid4()}"))
+    (own / "state.json").write_text(json.dumps(json.loads((own / "state.json").read_text()) | {"id": own.name}))
+    (row,) = [one for one in machine.ps()["sessions"] if one["session_id"] == own.name]
+    assert row["state"] == "idle"
     key = SessionKey("kimi-code", row["home"], row["scope"], row["session_id"])
     pid = machine.start(KIMI_CODE_HOME="/nowhere")
     identity = read_identity(pid)
@@ -274,4 +281,4 @@ def test_a_silent_agent_raises_doubt_for_sessions_that_were_only_counted(machine
 def noteworthy(machine: Machine) -> set[str]:
     """What `corral ps` lists without `--all`, as a person would call it."""
     listed = json.loads(machine.corral("ps", "--json", "--provider", "kimi-code").stdout)
-    return {row["session_id"] for row in listed["sessions"]}
+    return {row["session_id"] for row in listed["sessions"] if row["home"].startswith(str(machine.root))}

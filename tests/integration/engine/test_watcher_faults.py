@@ -11,6 +11,7 @@ import pytest
 
 from corral.engine.catalogue import find_provider
 from corral.engine.watcher import Troubles, Watcher, WatchEvent
+from corral.model.session import Degraded
 from corral.providers import Provider
 from corral.verdicts.changes import SessionChange
 
@@ -57,9 +58,16 @@ def add_qwen_session(home: Path) -> None:
 def test_a_survey_that_fails_is_told_harms_no_other_provider_and_is_made_up_for(
     tmp_path: Path, arrived: queue.Queue[WatchEvent]
 ) -> None:
-    def wait_for(wanted: Callable[[WatchEvent], bool]) -> None:
-        while not wanted(arrived.get(timeout=30)):
-            pass
+    def wait_for(*wanted: Callable[[WatchEvent], bool]) -> None:
+        """All of them, in any order."""
+        left = list(wanted)
+        while left:
+            event = arrived.get(timeout=60)
+            left = [one for one in left if not one(event)]
+
+    def is_told(degraded: Sequence[Degraded]) -> bool:
+        # Homes of other agents on this machine may have troubles of their own.
+        return [one.provider for one in degraded if "nobody thought of" in one.reason] == ["kimi-cli"]
 
     def take(events: Sequence[WatchEvent]) -> None:
         for one in events:
@@ -75,12 +83,14 @@ def test_a_survey_that_fails_is_told_harms_no_other_provider_and_is_made_up_for(
         faulty.broken = True
         add_kimi_session(tmp_path)
         watcher.ask()
-        wait_for(lambda one: isinstance(one, Troubles) and "nobody thought of" in one.degraded[0].reason)
-        assert watcher.look().degraded[0].provider == "kimi-cli"
+        wait_for(lambda one: isinstance(one, Troubles) and is_told(one.degraded))
+        assert is_told(watcher.look().degraded)
         add_qwen_session(tmp_path)
         wait_for(lambda one: isinstance(one, SessionChange) and one.session.session_id == QWEN_SESSION)
         faulty.broken = False
-        wait_for(lambda one: isinstance(one, SessionChange) and one.session.session_id == KIMI_SESSION)
-        wait_for(lambda one: isinstance(one, Troubles) and one.degraded == ())
+        wait_for(
+            lambda one: isinstance(one, SessionChange) and one.session.session_id == KIMI_SESSION,
+            lambda one: isinstance(one, Troubles) and not is_told(one.degraded),
+        )
     finally:
         watcher.stop()
