@@ -61,7 +61,7 @@ class Runs:
     def wait(self, count: int) -> list[Recognised]:
         """Every recognised process below what was started, once there are so many."""
         tops = {process.pid for process in self.started}
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             table = ProcessTable()
             found = [
@@ -80,7 +80,7 @@ class Runs:
                 os.killpg(process.pid, signal.SIGKILL)
             except ProcessLookupError:
                 pass
-            process.wait(10)
+            process.wait(60)
 
 
 @pytest.fixture
@@ -100,8 +100,11 @@ def test_the_three_levels_of_one_run_share_its_top_and_the_youngest_serves(runs:
     assert {level.home for level in levels} == {str(runs.root / ".qwen")}
     assert {level.version for level in levels} == {"0.24.4"}
     assert {level.work_dir for level in levels} == {str(runs.root)}
-    serving = levels[-1].identity.pid
-    assert b"QWEN_CODE_NO_RELAUNCH=true" in Path(f"/proc/{serving}/environ").read_bytes()
+    serving = Path(f"/proc/{levels[-1].identity.pid}/environ")
+    give_up = time.monotonic() + 60
+    while not (told := b"QWEN_CODE_NO_RELAUNCH=true" in serving.read_bytes()) and time.monotonic() < give_up:
+        time.sleep(0.01)  # between fork and exec it looks as the one that started it
+    assert told
 
 
 @pytest.mark.parametrize("tool", ["qwen -p inner", "true; qwen -p inner; true"])
@@ -149,7 +152,7 @@ def test_a_run_whose_wrapper_was_killed_is_still_one_run(runs: Runs) -> None:
     top = runs.start("-i", "x")
     levels = runs.wait(3)
     os.kill(top, signal.SIGKILL)
-    runs.started[0].wait(10)
+    runs.started[0].wait(60)
     table = ProcessTable()
     left = [
         seen

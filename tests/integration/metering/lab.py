@@ -99,7 +99,7 @@ class Lab:
             for descendant in _descendants(process.pid):
                 kill(descendant)
             process.kill()
-            process.communicate(timeout=20)
+            process.communicate(timeout=60)
 
 
 def _descendants(pid: int) -> list[ProcessIdentity]:

@@ -73,8 +73,16 @@ def test_a_child_in_a_session_of_its_own_is_known_by_the_terminal_in_its_environ
     program.write_text(f'#!/bin/sh\nexec {sys.executable} {AGENT} --do "leave(new_session=True)" "$@"\n')
     tab = lab.world.run_detached()
     agent = lab.world.tab(tab)
-    look = lab.top()
     session = agent["session"]["session_id"]
+    looks = []
+
+    def has_left() -> bool:  # it says which session it has before it starts the child and leaves it
+        looks[:] = [lab.top()]
+        uses = looks[0]["sessions"][session]
+        return bool(uses["adopted"]) and uses["processes"] == 2
+
+    wait_until(has_left, "the child that has lost its parent", 60)
+    (look,) = looks
     uses = look["sessions"][session]
     (adopted,) = uses["adopted"]
     lab.remember(adopted["pid"])
@@ -171,6 +179,6 @@ def test_show_says_what_the_session_uses_and_nothing_of_one_that_ended(lab: Lab)
     uses = lab.world.json("show", "shown")["uses"]
     assert (uses["processes"], uses["reason"]) == (2, None)
     os.kill(agent.pid, signal.SIGKILL)
-    agent.process.wait(20)
+    agent.process.wait(60)
     wait_until(lambda: "uses" not in lab.world.corral("show", "shown").stdout, "an answer without figures")
     assert lab.world.json("show", "shown")["uses"] is None

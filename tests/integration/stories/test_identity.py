@@ -169,7 +169,8 @@ def test_a_terminal_and_a_title_used_again_move_no_binding(serving):
         found = serving.sessions()
         return [(bool(found[name]["pids"]), found[name]["title"]) for name in ("one", "two") if name in found]
 
-    title = serving.tabs()[tab]["title"]
+    title = "same words"
+    serving.wait_for_tab(tab, lambda one: one["title"] == title)  # before, it bears its agent's name
     wait_until(lambda: both() == [(False, title), (True, title)], "both, titled alike")
     found = serving.sessions()
     assert (found["one"]["tab"], found["two"]["tab"]) == (None, None)

@@ -79,12 +79,16 @@ def test_what_a_child_that_dies_had_taken_is_read_all_the_same(tmp_path, pending
     assert sum(len(rows.events) for rows in found.values()) == sum(range(41))
 
 
-def test_a_reader_that_is_given_up_leaves_no_child_behind(tmp_path, pending, two):
+def test_a_reader_that_is_given_up_leaves_no_child_behind(tmp_path, pending, two, monkeypatch):
+    children = []
+    fork = os.fork
+    monkeypatch.setattr(os, "fork", lambda: children.append(pid := fork()) or pid)
     running = read_pending(make_reader(tmp_path), pending)
     next(running)
     running.close()
+    (child,) = children
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(child, os.WNOHANG)
 
 
 def test_a_file_that_is_gone_meanwhile_is_passed_over(tmp_path, pending, two):
