@@ -19,11 +19,11 @@ from tests.integration.usage.world import World
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     world = World(tmp_path)
-    now = time.time()
+    noon = time.time() // 86_400 * 86_400 + 43_200  # UTC: no row of a day is cut by midnight
     for days, requests in ((5, 900), (2, 300)):
         for _ in range(requests):
             record = json.loads(world.line())
-            record["timestamp"] = now - days * 86_400 + world.number / 1000
+            record["timestamp"] = noon - days * 86_400 + world.number / 1000
             world.session("s", json.dumps(record) + "\n")
     return world
 
