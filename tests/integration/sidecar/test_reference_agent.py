@@ -107,7 +107,7 @@ def test_a_clean_quit_leaves_a_stale_file_and_names_the_last_session(start: Call
     agent = start("--session", "chosen-id")
     agent.say("hello")
     agent.send("/quit")
-    assert agent.process.wait(10) == 0
+    assert agent.process.wait(60) == 0
     assert liveness(agent) == "stale" and types(agent.session)[-1] == "TurnEnd"
     listed = json.loads((tmp_path / "home" / "kimi.json").read_text())["work_dirs"]
     assert listed == [{"path": str(tmp_path), "kaos": "local", "last_session_id": "chosen-id"}]
@@ -116,7 +116,7 @@ def test_a_clean_quit_leaves_a_stale_file_and_names_the_last_session(start: Call
 def test_a_slow_turn_hangs_until_the_process_is_killed(start: Callable[..., Agent]):
     agent = start()
     agent.send("a SLOW question")
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while types(agent.session)[-1:] != ["StepBegin"]:
         assert time.monotonic() < deadline
         time.sleep(0.01)

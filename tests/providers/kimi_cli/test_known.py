@@ -43,7 +43,7 @@ class TestKnown:
 
     def test_what_was_just_written_is_not_kept(self, tree: Path, bucket: Path) -> None:
         settle(tree)
-        future = time.time() + 5
+        future = time.time() + 60
         os.utime(bucket / NORMAL / "wire.jsonl", (future, future))
         memory = Memory()
         listing(tree, memory)

@@ -36,7 +36,7 @@ def chain():
     pids = [int(process.stdout.readline()) for _ in range(3)]
     yield [read_identity(pid) for pid in pids]
     process.stdin.close()
-    process.wait(20)
+    process.wait(60)
 
 
 def session(name: str, *processes: ProcessIdentity, provider: str = "kimi-cli", claims=()) -> Session:
