@@ -109,7 +109,8 @@ def running(*command: str, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
 def wait_until(true: Any, what: str) -> None:
     deadline = time.monotonic() + TIMEOUT_S
     while not true():
-        assert time.monotonic() < deadline, f"timed out: {what}"
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited for: {what}")
         time.sleep(0.005)
 
 
