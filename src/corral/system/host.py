@@ -8,6 +8,7 @@ import time
 from functools import lru_cache
 
 from corral.model.process import HostFacts
+from corral.sidecar.processes_linux import read_booted_at
 from corral.system.procfs import read_namespace
 
 # include/linux/proc_ns.h: the first namespaces have fixed numbers.
@@ -16,7 +17,7 @@ _INITIAL_PID_NS = 4026531836
 _INITIAL_TIME_NS = 4026531834
 # include/uapi/linux/pidfd.h, Linux 6.11: what a pidfd tells even where no /proc is mounted.
 _PIDFD_GET_NAMESPACE = {"pid": 0xFF05, "time": 0xFF07, "uts": 0xFF0A}
-_BOOT_CLOCK = getattr(time, "CLOCK_BOOTTIME", None)
+_HAS_BOOT_CLOCK = hasattr(time, "CLOCK_BOOTTIME")
 
 
 def read_boot_id() -> str | None:
@@ -40,13 +41,8 @@ def read_comparable_boot_id() -> str | None:
 
 
 def boot_clock_offset() -> float:
-    """Epoch seconds at which CLOCK_BOOTTIME read zero; `/proc/stat btime` is only good to a second."""
-    if _BOOT_CLOCK is None:
-        return time.time() - time.monotonic()
-    before = time.clock_gettime(_BOOT_CLOCK)
-    now = time.time()
-    after = time.clock_gettime(_BOOT_CLOCK)
-    return now - (before + after) / 2
+    """Epoch seconds at which CLOCK_BOOTTIME read zero."""
+    return read_booted_at() if _HAS_BOOT_CLOCK else time.time() - time.monotonic()
 
 
 def read_own_namespace(kind: str) -> int | None:

@@ -14,7 +14,7 @@ import pytest
 from corral.sidecar import processes
 from corral.sidecar.processes import OtherPlatform, find_platform, own_identity, read_identity
 from corral.sidecar.processes_darwin import DarwinPlatform
-from corral.sidecar.processes_linux import LinuxPlatform, Stat, parse_stat
+from corral.sidecar.processes_linux import LinuxPlatform, Stat, parse_stat, read_booted_at
 from corral.sidecar.processes_windows import WindowsPlatform
 
 
@@ -34,6 +34,20 @@ def test_our_own_identity_is_what_proc_says():
     assert own is not None and stat is not None
     boot_id = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     assert own == (boot_id, os.stat("/proc/self/ns/pid").st_ino, os.getpid(), stat.start_ticks)
+
+
+def test_a_pause_between_two_clocks_moves_no_start(monkeypatch: pytest.MonkeyPatch):
+    pauses = iter([0.5, 0.3])
+    real = time.time
+
+    def read_after_a_pause() -> float:
+        time.sleep(next(pauses, 0.0))
+        return real()
+
+    true = read_booted_at()
+    monkeypatch.setattr(time, "time", read_after_a_pause)
+    assert abs(read_booted_at() - true) < 0.1
+    assert next(pauses, None) is None
 
 
 def test_a_child_has_an_identity_until_it_is_gone():
