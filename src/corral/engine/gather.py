@@ -97,7 +97,7 @@ def gather(
     unread: list[Skipped] = []
     bindings = Bindings(state_dir)
     for provider in all_providers() if providers is None else providers:
-        mine = [found for process in concerned if (found := provider.recognise(process, table))]
+        mine = _recognise_all(provider, concerned, table)
         reports: list[Journal] = []
         for entry in read_journals(state_dir, provider.name):
             if isinstance(entry, Skipped):
@@ -131,6 +131,15 @@ def _list_concerned(table: ProcessTable) -> Iterable[Process]:
     if not place:
         return table
     return [process for process in table if process.environ.get(DEMO_VARIABLE) == place]
+
+
+def _recognise_all(provider: Provider, concerned: Iterable[Process], table: ProcessTable) -> list[Recognised]:
+    """One whose home can't be told may serve any session; one that ended while it was looked at serves none."""
+    return [
+        found
+        for process in concerned
+        if (found := provider.recognise(process, table)) and (found.home is not None or not process.has_ended())
+    ]
 
 
 def _tell_unread(unread: Sequence[Skipped]) -> list[Degraded]:

@@ -71,6 +71,11 @@ class Process:
         minor = (self.terminal_number & 0xFF) | ((self.terminal_number >> 12) & 0xFFF00)
         return f"/dev/pts/{minor + (major - 136) * 256}" if 136 <= major <= 143 else None
 
+    def has_ended(self) -> bool:
+        """Whether it is no more: what could not be read of it then tells nothing."""
+        stat = procfs.read_stat(self.pid)
+        return stat is None or stat.start_ticks != self.start_ticks or stat.state in "ZX"
+
     def open_files(self) -> Iterator[str]:
         """Paths of its open descriptors, as far as they may be read."""
         try:
