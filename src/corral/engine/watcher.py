@@ -235,8 +235,6 @@ class Watcher:
             self._failed[name] = Degraded(provider=name, step="look again", reason=f"{error!r}; it is tried again")
             self._full_after[name] = time.monotonic() + _AFTER_FAILURE_SECONDS
             self.ask(name)
-        else:
-            self._failed.pop(name, None)
 
     def _survey(self, name: str, ids: set[str] | None) -> None:
         """One provider anew: all of it, or what is noteworthy and the given ids."""
@@ -258,6 +256,7 @@ class Watcher:
             self._parts[name] = part
         ended = time.monotonic()
         if ids is None:
+            self._failed.pop(name, None)  # not after less: that has not seen what the failed one was for
             self._full_after[name] = ended + max(_FULL_REST_SECONDS, _REST * (ended - begun))
         else:
             self._quick_after[name] = ended + _REST * (ended - begun)

@@ -94,3 +94,22 @@ def test_a_survey_that_fails_is_told_harms_no_other_provider_and_is_made_up_for(
         )
     finally:
         watcher.stop()
+
+
+def test_less_than_a_whole_survey_does_not_end_the_trouble_of_one_that_failed(
+    tmp_path: Path, arrived: queue.Queue[WatchEvent]
+) -> None:
+    (tmp_path / ".kimi" / "sessions").mkdir(parents=True)
+    faulty = Faulty(find_provider("kimi-cli"))
+    watcher = Watcher(lambda events: [arrived.put(one) for one in events], providers=[cast(Provider, faulty)])
+
+    def look(ids: set[str] | None) -> list[str]:
+        watcher._try_survey("kimi-cli", lambda: watcher._survey("kimi-cli", ids))
+        return [one.step for one in watcher._failed.values()]
+
+    assert look(None) == []
+    faulty.broken = True
+    assert look(None) == ["look again"]
+    faulty.broken = False
+    assert look({KIMI_SESSION}) == ["look again"]
+    assert look(None) == []
