@@ -74,10 +74,13 @@ def _read_and_store(
 def _read_in_time(
     reader: Reader, pending: Sequence[Pending], deadline: float, left: list[Pending]
 ) -> Iterator[tuple[list[Rows], int]]:
+    """As much as there is time for, and one at least: where looking around takes all of it, it comes on still."""
+    has_read = False
     for one in pending:
-        if one.size > HURRIED_BYTES or time.monotonic() > deadline:
+        if one.size > HURRIED_BYTES or (has_read and time.monotonic() > deadline):
             left.append(one)
         elif (rows := reader.read(one)) is not None:
+            has_read = True
             yield [rows], one.size
 
 

@@ -10,8 +10,10 @@ import pytest
 from corral.engine import usage_reading
 from corral.engine.told_sessions import ToldSessions
 from corral.engine.usage_reading import Pending, Reader, read_pending
+from corral.engine.usage_storing import read_and_store
 from corral.model.usage import UsageSource
 from corral.providers import kimi_cli
+from corral.store.ledger import Ledger
 from tests.unit.store.readings import MadeUpPricer
 
 LINE = (
@@ -94,3 +96,13 @@ def test_a_reader_that_is_given_up_leaves_no_child_behind(tmp_path, pending, two
 def test_a_file_that_is_gone_meanwhile_is_passed_over(tmp_path, pending, two):
     os.unlink(pending[7].source.path)
     assert len(by_path(read_pending(make_reader(tmp_path), pending))) == 39
+
+
+def test_where_looking_around_takes_all_the_time_one_log_is_read_still(tmp_path, pending):
+    ledger = Ledger(str(tmp_path / "ledger"))
+    left = pending
+    for count in (39, 38):
+        left = read_and_store(ledger, make_reader(tmp_path), left, None, deadline=0.0)
+        assert len(left) == count
+    assert len(ledger.source_states()) == 2
+    ledger.close()
