@@ -192,7 +192,7 @@ class _View:
                     self._modes.feed(frame.data)
                     self._write(frame.data)
                 case Gap():
-                    self._write(b"\x1b[2J")  # what is there is old; the program paints anew
+                    self._write(b"\x1b[H\x1b[2J")  # what is there is old; what is kept follows, and is painted anew
                 case Exit():
                     return Viewing(left=Left.ENDED, status=frame.status)
                 case Failed():

@@ -121,10 +121,8 @@ class Viewer:
         return bool(self._pending)
 
     def _skip(self, stream: Stream) -> None:
-        target = stream.resume_offset()
-        self.send(Gap(self.position or 0, target))
-        self.send(Modes(stream.modes.restore()))
-        self.position = target
-        self._after_replay = b""
-        self._replay_end = 0
+        """What it has not seen has left the ring: it goes on like one that has seen nothing."""
+        beginning = stream.plan_beginning(None)
+        self.send(Gap(self.position or 0, beginning.offset))
+        self.begin(beginning, stream.ring.head, self._moved_at)
         self.wants_repaint = True

@@ -68,11 +68,14 @@ class Viewing:
             try:
                 frame = self.client.receive()
             except TimeoutError:
-                frame = None
-            if frame is None:
-                raise AssertionError(f"waited for {what!r}; saw {bytes(self.output[-400:])!r} and {self.frames[-5:]}")
+                raise TimeoutError(self._tell_seen(what)) from None
+            assert frame is not None, self._tell_seen(what)
             self._take(frame)
         return found
+
+    def _tell_seen(self, what: object) -> str:
+        kinds = [type(frame).__name__ for frame in self.frames[-9:]]
+        return f"waited for {what!r}; saw {bytes(self.output[-400:])!r}; the last frames: {kinds}"
 
     def wait_text(self, text: bytes, timeout: float = WAIT_SECONDS) -> None:
         self.wait(lambda: text in self.output, text, timeout)
@@ -117,7 +120,8 @@ def wait_until(condition: Callable[[], object], what: str, timeout: float = WAIT
     """For what shows on the machine only."""
     deadline = time.monotonic() + timeout
     while not condition():
-        assert time.monotonic() < deadline, f"waited for {what}"
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"waited for {what}")
         time.sleep(0.02)
 
 

@@ -77,8 +77,23 @@ def test_an_output_larger_than_the_ring_leaves_a_gap_that_is_told_and_repainted(
         assert b"\x1b[?25l" in modes.data
         # The size changes for a moment. A program that was slow to notice is told once of both; the last size counts.
         view.wait_text(b"painted on 24 lines")
-        kinds = [type(frame) for frame in view.frames if not isinstance(frame, Size)]
-        assert kinds[:3] == [Attached, Gap, Modes]
+        assert b"done" in view.output
+        frames = [frame for frame in view.frames if not isinstance(frame, Size)]
+        assert [type(frame) for frame in frames[:2]] == [Attached, Gap]
+        replay = frames[2 : frames.index(modes)]
+        assert replay and all(isinstance(frame, Output) and frame.replay for frame in replay)
+
+
+def test_one_that_fell_behind_in_the_background_sees_how_the_output_ends(held):
+    terminal = held.start([sys.executable, "-c", NUMBERS, str(LINES)])
+    with held.watch(terminal) as view, held.watch(terminal) as other:
+        view.attach(visible=False)
+        other.attach(None)
+        other.wait_offset(NUMBERS_END)
+        gap = view.wait_frame(Gap)
+        view.wait_text(b"done")
+        after = bytes(view.output[view.output.rfind(b"%07d" % (gap.end // 9)) :])
+        assert after == b"".join(b"%07d\r\n" % n for n in range(gap.end // 9, LINES)) + b"done\r\n"
 
 
 def test_a_fresh_viewer_of_a_wrapped_output_gets_the_last_lines_whole_then_the_modes(held):
