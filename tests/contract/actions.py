@@ -24,8 +24,7 @@ def ask_aside(agent: Tui, text: str) -> Call:
     agent.type_line(f"/btw {text}")
     call = _wait_done(agent, Kind.SIDE, before)
     agent.terminal.wait_screen(call.answer, TURN_SECONDS)
-    agent.terminal.send(ESCAPE)
-    agent.terminal.wait_screen(lambda screen: call.answer not in screen, what="the box closed")
+    agent.press_until(ESCAPE, lambda screen: call.answer not in screen, "the box closed")
     return call
 
 
@@ -54,7 +53,7 @@ def stop_compaction(agent: Tui) -> Call:
 
 def interrupt(agent: Tui, text: str, key: str) -> Call:
     """Sends a prompt, and ends its turn by a key while the answer comes in."""
-    call = agent.prompt_no_wait(f"SLOW60 {text}")
+    call = agent.prompt_no_wait(f"SLOW600 {text}")
     agent.terminal.wait_screen(f"SLOWLY {call.number}" if agent.answering == "SLOWLY" else agent.answering)
     agent.hang_up(call, key)
     assert call.killed
@@ -65,7 +64,7 @@ def interrupt(agent: Tui, text: str, key: str) -> Call:
 
 def begin_slow_turn(agent: Tui, text: str) -> Call:
     """Sends a prompt that is not answered; done when the disk says that the model was asked."""
-    call = agent.prompt_no_wait(f"SLOW60 {text}")
+    call = agent.prompt_no_wait(f"SLOW600 {text}")
     agent.wait_until(lambda: agent.is_written(call.prompt, agent.request_mark), "the request on disk", TURN_SECONDS)
     return call
 

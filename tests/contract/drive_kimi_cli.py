@@ -59,7 +59,8 @@ class KimiCliTui(Tui):
         since = self.terminal.mark()
         self.type_line("/undo")
         self.terminal.wait_screen("Select a turn to undo")
-        self.terminal.send("\r")
+        # The list stays on the screen; that it was answered is said below it.
+        self.press_until("\r", lambda _: "Forked at turn" in self.terminal.text_since(since), "a turn taken back")
         session_id = self._wait_banner(since)
         self.clear_input()
         return session_id
@@ -73,7 +74,7 @@ class KimiCliTui(Tui):
 
     def _wait_banner(self, since: int) -> str:
         # The welcome box is printed again whenever the process moves to another session.
-        session_id = self.wait_printed(r"Session: (\S+)", since)
+        session_id = self.wait_printed(r"Session: (\S+)\s", since)  # the blank: not the first half of an id
         self.wait_ready()
         return session_id
 

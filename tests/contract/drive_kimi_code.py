@@ -25,7 +25,7 @@ class KimiCodeTui(Tui):
             what="dialog or input box",
         )
         if "❯ Trust this folder" in shown:
-            self.terminal.send("\r")
+            self.press_until("\r", lambda screen: "❯ Trust this folder" not in screen, "the answer taken")
             self.terminal.wait_screen(_is_ready, READY_SECONDS, what="the input box")
 
     def input_text(self, screen: str) -> str | None:
@@ -61,7 +61,7 @@ class KimiCodeTui(Tui):
     def undo(self) -> str:
         self.type_line("/undo")
         shown = self.terminal.wait_screen("Select messages to undo")
-        self.terminal.send("\r")
+        self.press_until("\r", lambda screen: "Select messages to undo" not in screen, "the list closed")
         self.clear_input()
         banners = [line for line in shown.split("\n") if "Session:" in line]
         return banners[-1].strip(" │").split()[-1] if banners else ""

@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.contract.driver import Driver
 from tests.contract.model_calls import Call
 from tests.contract.processes import Proc, cmdline
-from tests.contract.tui import READY_SECONDS, Tui, Unsupported
+from tests.contract.tui import ESCAPE, READY_SECONDS, Tui, Unsupported
 
 _PLACEHOLDER = "Type your message or @path/to/file"
 
@@ -46,12 +46,12 @@ class QwenCodeTui(Tui):
         return any(word.endswith("/cli.js") for word in cmdline(proc.pid)[:3])
 
     def current_session(self) -> str | None:
-        """What its own registry says that it serves; None before it has registered."""
+        """What its own registry says that it serves; None before it has registered, or while it writes."""
         try:
-            record = (self.home.data / "sessions" / f"{self.serving_pid()}.json").read_text()
-        except OSError:
+            record = json.loads((self.home.data / "sessions" / f"{self.serving_pid()}.json").read_text())
+        except (OSError, ValueError):
             return None
-        return json.loads(record)["sessionId"]
+        return record["sessionId"]
 
     def new_session(self) -> str:
         return self._leave_by("/clear")
@@ -62,26 +62,23 @@ class QwenCodeTui(Tui):
 
     def undo(self) -> str:
         # For the same reason a typed /rewind does nothing; the Escape key, twice, opens the same list.
-        self.terminal.send("\x1b")
-        self.terminal.wait_screen("Press Esc again to rewind")
-        self.terminal.send("\x1b")
-        self.terminal.wait_screen("Enter to select · Esc to cancel")
-        self.terminal.send("\r")
-        self.terminal.wait_screen("› Restore conversation only")
-        self._press_enter_until_gone("› Restore conversation only")
+        self._open_rewind()
+        self.press_until("\r", lambda screen: "› Restore conversation only" in screen, "how to restore")
+        self.press_until("\r", lambda screen: "› Restore conversation only" not in screen, "the dialog closed")
         self.clear_input()
         return self.current_session() or ""
 
-    def _press_enter_until_gone(self, text: str) -> None:
-        """A dialog that has just been drawn may not listen yet (0.24.4 on a busy machine, 2026-11)."""
+    def _open_rewind(self) -> None:
+        """The second Escape counts only while the hint of the first is shown, which a busy machine may outlast."""
         for _ in range(5):
-            self.terminal.send("\r")
+            self.press_until(ESCAPE, lambda screen: "Press Esc again to rewind" in screen, "the hint")
+            self.terminal.send(ESCAPE)
             try:
-                self.terminal.wait_screen(lambda screen: text not in screen, 3, what=f"{text!r} answered")
+                self.terminal.wait_screen("Enter to select · Esc to cancel", 10)
             except TimeoutError:
                 continue
             return
-        self.terminal.wait_screen(lambda screen: text not in screen, what=f"{text!r} answered")
+        self.terminal.wait_screen("Enter to select · Esc to cancel", 0)
 
     def switch_to(self, session_id: str) -> None:
         if (now := self._leave_by(f"/resume {session_id}")) != session_id:

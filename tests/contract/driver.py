@@ -14,7 +14,7 @@ from tests.contract.terminal import Terminal
 from tests.contract.tui import Tui
 from tests.contract.window import Window
 
-PRINT_SECONDS = 90.0
+PRINT_SECONDS = 180.0
 
 
 class Driver:

@@ -34,7 +34,7 @@ class LifeContract:
                 (only,) = corral.wait(lambda survey: len(survey["sessions"]) == 1, "one session")["sessions"]
                 assert (only["state"], only["pids"]) == ("live", [pid])
             else:
-                survey = corral.ps()
+                survey = corral.wait(lambda survey: survey["no_session_yet"], "a process without a session")
                 assert survey["sessions"] == [] and survey["unattributed"] == []
                 assert [process["pid"] for process in survey["no_session_yet"]] == [pid]
             agent.prompt("remember the word heron")
@@ -56,7 +56,7 @@ class LifeContract:
     ) -> None:
         with driver.start() as agent:
             agent.wait_ready()
-            call = agent.prompt_no_wait("SLOW60 think about it")
+            call = agent.prompt_no_wait("SLOW600 think about it")
             pid = agent.serving_pid()
             corral.wait(
                 lambda survey: [(r["activity"], r["pids"]) for r in survey["sessions"]] == [("busy", [pid])],
@@ -144,7 +144,7 @@ class LifeContract:
         with driver.start() as agent:
             agent.wait_ready()
             agent.prompt("hello iris")
-            agent.prompt_no_wait("SLOW60 never finished")
+            agent.prompt_no_wait("SLOW600 never finished")
             session_id = find_session(driver, "hello iris")
             # The CLI may ask the model before it has written the turn down: what is not on disk can't be orphaned.
             corral.wait(lambda survey: survey["sessions"][0]["activity"] == "busy", "busy")
@@ -152,7 +152,7 @@ class LifeContract:
             corral.wait_resting({session_id: "orphaned"})
         row = corral.rows()[session_id]
         assert row["state"] == "orphaned"
-        assert "SLOW60 never finished" in row["unfinished"]
+        assert "SLOW600 never finished" in row["unfinished"]
         assert row["restore"]["kind"] == "resume"
 
     def test_terminated_is_not_live_as_soon_as_it_is_dead(self, driver: Driver, corral: Corral) -> None:

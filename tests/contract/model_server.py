@@ -37,7 +37,7 @@ OTHER_MODEL = "fake-other"
 CONTEXT_TOKENS = 200_000
 _SECRET_HEADERS = {"authorization", "cookie", "x-api-key", "proxy-authorization"}
 _TICK_SECONDS = 0.1
-_SLOW_SECONDS = 60
+_SLOW_SECONDS = 600
 
 
 class ModelServer:
@@ -85,7 +85,7 @@ class ModelServer:
         """What was billed, by kind of call. A killed call was billed nothing that its client could know."""
         return {kind: total(call for call in self.requests if call.kind is kind) for kind in Kind}
 
-    def wait_for(self, predicate: Callable[[Call], bool], timeout: float = 30) -> Call:
+    def wait_for(self, predicate: Callable[[Call], bool], timeout: float = 60) -> Call:
         """The first recorded call that satisfies the predicate, now or within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         with self._changed:

@@ -65,16 +65,16 @@ class ProcessContract:
             agent.prompt("hello oak")
             session_id = find_session(driver, "hello oak")
             pid = agent.serving_pid()
-            beside = PrintRun(driver, "SLOW60 beside it")
+            beside = PrintRun(driver, "SLOW600 beside it")
             try:
-                model_server.wait_for(lambda call: call.prompt == "SLOW60 beside it")
+                model_server.wait_for(lambda call: call.prompt == "SLOW600 beside it")
                 survey = corral.wait(lambda survey: len(survey["sessions"]) == 2, "two sessions")
                 mine = {row["session_id"]: row["pids"] for row in survey["sessions"]}
                 assert mine[session_id] == [pid]
             finally:
                 model_server.release()
                 beside.wait()
-            assert corral.live() == {session_id: [pid]}
+            corral.wait_live({session_id: [pid]})
             agent.quit()
         assert set(corral.states().values()) == {"idle"}
 

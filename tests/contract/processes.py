@@ -8,6 +8,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+_FORKED_WITHOUT_EXEC = 0x40  # PF_FORKNOEXEC, among the kernel's flags of a process
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Proc:
@@ -18,6 +20,8 @@ class Proc:
     state: str
     comm: str
     start_ticks: int
+    is_copy: bool
+    """Forked and not yet the program that it is to become: it looks like its parent."""
 
 
 def read_proc(pid: int) -> Proc | None:
@@ -29,7 +33,14 @@ def read_proc(pid: int) -> Proc | None:
     head, _, tail = raw.rpartition(b")")
     fields = tail.split()
     comm = head.partition(b"(")[2].decode(errors="replace")
-    return Proc(pid=pid, ppid=int(fields[1]), state=fields[0].decode(), comm=comm, start_ticks=int(fields[19]))
+    return Proc(
+        pid=pid,
+        ppid=int(fields[1]),
+        state=fields[0].decode(),
+        comm=comm,
+        start_ticks=int(fields[19]),
+        is_copy=bool(int(fields[6]) & _FORKED_WITHOUT_EXEC),
+    )
 
 
 def cmdline(pid: int) -> list[str]:
@@ -81,15 +92,15 @@ def _count_threads(pid: int) -> int:
         return 0
 
 
-def stop_all(procs: list[Proc], *, grace_seconds: float = 3) -> None:
+def stop_all(procs: list[Proc], *, grace_seconds: float = 3, kill_seconds: float = 30) -> None:
     """Ends these very processes: asked first, killed if they stay."""
-    for number in (signal.SIGTERM, signal.SIGKILL):
+    for number, seconds in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, kill_seconds)):
         running = [proc for proc in procs if is_running(proc)]
         for proc in running:
             try:
                 os.kill(proc.pid, number)
             except ProcessLookupError:
                 pass
-        deadline = time.monotonic() + grace_seconds
+        deadline = time.monotonic() + seconds
         while any(is_running(proc) for proc in running) and time.monotonic() < deadline:
             time.sleep(0.02)

@@ -10,7 +10,7 @@ import pytest
 from tests.contract.corral_cli import COMMAND, Corral, tree
 from tests.contract.driver import Driver
 from tests.contract.steps import corral_terminal, find_session, kill_serving, resume
-from tests.contract.terminal import Terminal
+from tests.integration.terminals.held import wait_until
 
 
 class ResumeContract:
@@ -42,7 +42,7 @@ class ResumeContract:
             agent.wait_ready()
             agent.prompt("my colour is teal")
             session_id = find_session(driver, "my colour is teal")
-            agent.prompt_no_wait("SLOW60 lost")
+            agent.prompt_no_wait("SLOW600 lost")
             corral.wait(lambda survey: survey["sessions"][0]["activity"] == "busy", "busy")
             kill_serving(agent, signal.SIGKILL)
         with resume(driver, session_id) as agent:
@@ -67,9 +67,14 @@ class ResumeContract:
         session_id = find_session(driver, "hello tansy")
         terminals = [corral_terminal(driver, "resume", session_id) for _ in range(4)]
         try:
-            started = [terminal for terminal in terminals if not was_refused(terminal)]
-            assert len(started) == 1
-            agent = driver.on(started[0])
+            # An agent goes on until it is stopped: those that end are the refused ones.
+            wait_until(
+                lambda: sum(terminal.exit_code is not None for terminal in terminals) == 3, "three refusals", 120
+            )
+            (started,) = [terminal for terminal in terminals if terminal.exit_code is None]
+            for terminal in terminals:
+                assert terminal is started or (terminal.wait_exit(), "is not resumed" in terminal.screen()) == (1, True)
+            agent = driver.on(started)
             agent.wait_ready()
             corral.wait_live({session_id: [agent.serving_pid()]})
         finally:
@@ -118,11 +123,3 @@ class ResumeContract:
         )
         assert done.returncode == 1 and "provider_missing" in done.stderr
         assert tree(driver.home.data) == before
-
-
-def was_refused(terminal: Terminal, timeout: float = 60) -> bool:
-    """Waits for what `corral resume` came to: a refusal, or anything that an agent shows."""
-    shown = terminal.wait_screen(
-        lambda screen: bool(screen.strip()) and "waiting:" not in screen, timeout, what="a refusal or an agent"
-    )
-    return "is not resumed" in shown

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 from tests.contract.corral_cli import COMMAND
-from tests.contract.driver import Driver
+from tests.contract.driver import PRINT_SECONDS, Driver
 from tests.contract.processes import Proc, is_running, read_proc
 from tests.contract.terminal import Terminal
 from tests.contract.tui import Tui
@@ -24,7 +24,7 @@ class PrintRun:
         self._thread.start()
 
     def wait(self) -> None:
-        self._thread.join(90)
+        self._thread.join(PRINT_SECONDS + 60)
         assert not self._thread.is_alive()
 
 
@@ -37,7 +37,7 @@ def resume(driver: Driver, session_id: str, *options: str, cwd: Path | None = No
     return driver.on(corral_terminal(driver, "resume", session_id, *options, cwd=cwd))
 
 
-def wait_dead(proc: Proc, timeout: float = 30) -> None:
+def wait_dead(proc: Proc, timeout: float = 60) -> None:
     deadline = time.monotonic() + timeout
     while is_running(proc):
         assert time.monotonic() < deadline, f"pid {proc.pid} still runs"

@@ -154,9 +154,9 @@ class TabContract:
             self.check_live_only(world, tab)
             # The terminal itself is kept like any other.
             self.lose_only_the_server(world, agent)
-        before = tree(driver.home.data)
         world.serving.kill()
         world.lose_power()
+        before = tree(driver.home.data)  # now that the agent writes no more
         world.serving.start()
         world.wait_state(tab, "gone")
         self.check_refused(world, tab, "never_identified")
@@ -204,7 +204,7 @@ class TabContract:
         window = agent.terminal
         assert isinstance(window, TabWindow)
         serving = read_proc(agent.serving_pid())
-        call = agent.prompt_no_wait("SLOW60 tell me slowly")
+        call = agent.prompt_no_wait("SLOW600 tell me slowly")
         agent.terminal.wait_screen(agent.answering)
         world.serving.kill()
         agent.server.release()
@@ -213,11 +213,12 @@ class TabContract:
         window.reconnect()
         agent.wait_answer(call)
         assert serving is not None and is_running(serving) and agent.serving_pid() == serving.pid
+        shown = bytes(window.raw)  # the agent may draw on
         whole = TabWindow(world.serving, window.tab)
-        whole.wait_screen(lambda _: whole.end_offset >= window.end_offset, what="all that was shown")
+        whole.wait_screen(lambda _: len(whole.raw) >= len(shown), what="all that was shown")
         whole.close()
         assert whole.begin == window.begin == 0
-        assert whole.raw[: len(window.raw)] == window.raw
+        assert whole.raw[: len(shown)] == shown
 
     def restore_all(self, world: TabWorld, *tabs: str) -> None:
         for tab in tabs:
@@ -238,8 +239,8 @@ class TabContract:
     def run_another_inside(self, world: TabWorld, tab: str, session_id: str, agent: Tui) -> None:
         """The agent's own tool runs the CLI without a terminal; while it runs, the tab stays what it is."""
         pid = agent.serving_pid()
-        agent.prompt_no_wait(f"RUN:{self.headless} 'SLOW60 inside'")
-        inside = agent.wait_call(lambda call: call.prompt == "SLOW60 inside", TURN_SECONDS)
+        agent.prompt_no_wait(f"RUN:{self.headless} 'SLOW600 inside'")
+        inside = agent.wait_call(lambda call: call.prompt == "SLOW600 inside", TURN_SECONDS)
         world.wait_tab(tab, lambda _: len(world.serving.sessions()) == 2)
         world.wait_served(tab, session_id, pid)
         agent.server.release()

@@ -21,7 +21,7 @@ class TabWindow(Window):
         self._serving = serving
         self.tab = tab
         self._pid: int = serving.tabs()[tab]["pid"]
-        self._viewer = self._connect(None)
+        self._connect(None)
         self.begin = self._viewer.begin
 
     @property
@@ -41,7 +41,7 @@ class TabWindow(Window):
         """After the server was lost: every byte since, and none twice."""
         self._reader.join(20)
         offset = self.end_offset
-        self._viewer = self._connect(offset)
+        self._connect(offset)
         assert self._viewer.begin == offset
 
     def send(self, text: str) -> None:
@@ -57,11 +57,11 @@ class TabWindow(Window):
     def _find_end(self) -> str | None:
         return None if self._reader.is_alive() else f"the connection has ended after {self._viewer.controls[-1]}"
 
-    def _connect(self, offset: int | None) -> Viewer:
-        viewer = self._serving.terminal(self.tab, offset, size=(COLUMNS, LINES))
-        self._reader = threading.Thread(target=self._read, args=(viewer,), daemon=True)
+    def _connect(self, offset: int | None) -> None:
+        # Before it is read from: what is read may have to be answered.
+        self._viewer = self._serving.terminal(self.tab, offset, size=(COLUMNS, LINES))
+        self._reader = threading.Thread(target=self._read, args=(self._viewer,), daemon=True)
         self._reader.start()
-        return viewer
 
     def _read(self, viewer: Viewer) -> None:
         try:

@@ -41,7 +41,7 @@ def test_a_run_without_terminal_answers_on_stdout(driver: Driver, model_server: 
 def test_a_terminal_that_ends_leaves_no_process(driver: Driver, model_server: ModelServer) -> None:
     with driver.start() as agent:
         agent.wait_ready()
-        call = agent.prompt_no_wait("SLOW60 please")
+        call = agent.prompt_no_wait("SLOW600 please")
         serving = read_proc(agent.serving_pid())
     assert serving is not None and not is_running(serving)
     assert model_server.wait_for(lambda c: c.number == call.number and c.done).killed

@@ -14,6 +14,7 @@ import pytest
 from tests.contract.agents import write_tombstone
 from tests.contract.corral_cli import Corral, tree
 from tests.contract.drive_kimi_cli import KimiCli
+from tests.contract.driver import PRINT_SECONDS
 from tests.contract.model_server import ModelServer
 from tests.contract.scenarios import SessionContract
 from tests.contract.steps import corral_terminal, find_session, kill_serving, resume
@@ -139,7 +140,7 @@ class TestKimiCli(SessionContract):
         for run in runs:
             run.start()
         for run in runs:
-            run.join(120)
+            run.join(PRINT_SECONDS + 60)
         listed = {entry["path"] for entry in json.loads((driver.home.data / "kimi.json").read_text())["work_dirs"]}
         for name in names:
             place = driver.home.root / "work" / name
@@ -169,7 +170,7 @@ class TestKimiCli(SessionContract):
         assert real.exists()
         with resume(driver, "lost-all-the-same") as agent:
             agent.wait_ready()
-            corral.wait(lambda survey: survey["sessions"][0]["warnings"] != [], "a warning", 30)
+            corral.wait(lambda survey: survey["sessions"][0]["warnings"] != [], "a warning")
             agent.terminal.end()
         (warning,) = corral.rows()["lost-all-the-same"]["warnings"]
         copy = Path(warning.rpartition(" ")[2])

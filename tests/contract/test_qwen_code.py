@@ -38,9 +38,9 @@ class TestQwenCode(SessionContract):
         self, driver: QwenCode, bare: Corral, model_server: ModelServer
     ) -> None:
         driver.print_run("an older one says thyme")
-        beside = PrintRun(driver, "SLOW60 unseen")
+        beside = PrintRun(driver, "SLOW600 unseen")
         try:
-            model_server.wait_for(lambda call: call.prompt == "SLOW60 unseen")
+            model_server.wait_for(lambda call: call.prompt == "SLOW600 unseen")
             survey = bare.ps()
             assert len(survey["unattributed"]) == 1
             assert {row["state"] for row in survey["sessions"]} == {"unknown"}

@@ -104,7 +104,7 @@ class Tui:
     def serving_pid(self) -> int:
         """The process that holds the conversation: the last of the CLI's own levels below the terminal.
 
-        A child that it has just forked, and that is not yet the program it is to become, looks the same for a moment.
+        A child that it has just forked, and that is not yet the program it is to become, is none of them.
         """
         looks = [self._find_serving()]
         for _ in range(_MOST_LOOKS):
@@ -117,7 +117,8 @@ class Tui:
     def _find_serving(self) -> int:
         levels = [proc for proc in descendants(self.terminal.pid) if proc.pid == self.terminal.pid]
         for level in levels:
-            below = (proc for proc in descendants(level.pid) if proc.ppid == level.pid and self.is_mine(proc))
+            children = (proc for proc in descendants(level.pid) if proc.ppid == level.pid and not proc.is_copy)
+            below = filter(self.is_mine, children)
             levels.extend(sorted(below, key=lambda proc: proc.start_ticks)[:1])
         if not levels:
             raise ProcessLookupError(f"pid {self.terminal.pid} is gone")
@@ -222,6 +223,17 @@ class Tui:
             return
         self.terminal.wait_screen(lambda screen: self.input_text(screen) == "", what="an empty input line")
 
+    def press_until(self, key: str, is_done: Callable[[str], bool], what: str) -> None:
+        """A dialog that has just been drawn may not listen yet, on a busy machine: then the key is lost."""
+        for _ in range(5):
+            self.terminal.send(key)
+            try:
+                self.terminal.wait_screen(is_done, 10, what=what)
+            except TimeoutError:
+                continue
+            return
+        self.terminal.wait_screen(is_done, what=what)
+
     def pick(self, wanted: str) -> None:
         """In a list with two-line entries, takes the one whose two lines have this text."""
         seen: list[str] = []
@@ -234,7 +246,7 @@ class Tui:
             self.terminal.send("\x1b[B")
         raise LookupError(f"{wanted} is not in the list: {seen}")
 
-    def wait_printed(self, pattern: str, since: int, timeout: float = 30) -> str:
+    def wait_printed(self, pattern: str, since: int, timeout: float = TURN_SECONDS) -> str:
         """Waits until a match was printed since the mark, and returns the group of the last one."""
         found: list[str] = []
 
@@ -245,7 +257,7 @@ class Tui:
         self.wait_until(look, f"/{pattern}/ printed", timeout)
         return found[-1]
 
-    def wait_until(self, predicate: Callable[[], bool], what: str, timeout: float = 30) -> None:
+    def wait_until(self, predicate: Callable[[], bool], what: str, timeout: float = TURN_SECONDS) -> None:
         """Waits for something that is not on the screen; shows the screen if it does not come."""
         self.terminal.wait_screen(lambda _: predicate(), timeout, what=what)
 
