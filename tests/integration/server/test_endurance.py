@@ -17,7 +17,7 @@ from websockets.sync.client import ClientConnection, connect
 
 from corral.server.event_stream import MOST_BYTES
 from tests.integration.server.serving import Serving
-from tests.integration.server.test_events import agent, is_of, type_line, watching
+from tests.integration.server.test_events import agent, is_of, type_line, wait_for_line, watching
 from tests.integration.server.test_storms import memory_kb
 from tests.integration.server.test_tabs import say
 from tests.integration.terminals.held import WAIT_SECONDS, wait_until
@@ -136,8 +136,7 @@ def test_events_that_the_kernel_dropped_are_told_and_made_up_for(world, agent):
     with watching(world, [sys.executable, "-m", "corral", "watch", "--json"]) as read:
         assert read()["event"] == "snapshot"
         process, session_id = agent()
-        while (line := read()) and line.get("session", {}).get("state") != "live":
-            pass
+        wait_for_line(read, session_id, state="live")
         (path,) = world.root.glob(f".kimi/sessions/*/{session_id}")
         read.process.send_signal(signal.SIGSTOP)
         try:

@@ -81,8 +81,7 @@ def test_a_session_appears_is_busy_switches_and_ends_before_the_eyes_of_a_subscr
     later, _ = events.wait_for("session", lambda one: is_of(first)(one) and one["session"]["title"] == "hello")
     assert later > number
     second = type_line(process, "/new").split()[-1]
-    _, switched = events.wait_for("switched")
-    assert switched["pid"] == process.pid
+    _, switched = events.wait_for("switched", lambda body: body["pid"] == process.pid)
     refs = {one["session_id"]: one["ref"] for one in serving.sessions().values()}
     assert (switched["from"], switched["to"]) == (refs[first], refs[second])
     type_line(process, "a turn")
@@ -161,17 +160,20 @@ def watching(world, argv: list[str]):
         watch.stdout.close()
 
 
+def wait_for_line(read, session_id: str, **wanted: str) -> dict:
+    """The next word about this session that is so: agents of the person's own, or of other tests, are told of, too."""
+    while (line := read())["event"] != "session" or not is_of(session_id, **wanted)(line):
+        pass
+    return line
+
+
 def test_corral_watch_needs_no_server(world, agent):
     with watching(world, [sys.executable, "-m", "corral", "watch", "--json"]) as read:
         assert read()["event"] == "snapshot"
         process, session_id = agent()
-        while (line := read()) and not (line["event"] == "session" and line["session"]["state"] == "live"):
-            pass
-        assert line["session"]["session_id"] == session_id
+        wait_for_line(read, session_id, state="live")
         process.kill()
-        while (line := read()) and line.get("change") != "ended":
-            pass
-        assert line["session"]["session_id"] == session_id
+        wait_for_line(read, session_id, change="ended")
 
 
 @pytest.mark.parametrize(("limit", "count"), [("max_inotify_instances", 0), ("max_inotify_watches", 3)])
@@ -182,9 +184,7 @@ def test_without_watches_it_looks_now_and_then_and_says_so(world, agent, limit, 
         steps = [one["step"] for one in read()["degraded"] if one["provider"] == "corral"]
         assert "watch directories" in steps
         _, session_id = agent()
-        while (line := read())["event"] != "session":
-            pass
-        assert (line["change"], line["session"]["session_id"]) == ("appeared", session_id)
+        assert wait_for_line(read, session_id)["change"] == "appeared"
 
 
 def test_tabs_tell_of_themselves(serving):

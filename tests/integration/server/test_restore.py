@@ -6,6 +6,7 @@ import json
 import shutil
 import signal
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from corral.demo.conversation import Home, Session, take_turn
 from corral.terminals.directory import list_terminals
@@ -42,6 +43,12 @@ def talk(serving: Serving, tab: str, text: str) -> str:
 def context_of(serving: Serving, session_id: str) -> str:
     (path,) = serving.world.root.glob(f".kimi/sessions/*/{session_id}/context.jsonl")
     return path.read_text()
+
+
+def list_own(serving: Serving) -> list[Any]:
+    """What `corral ps` shows, less the agents of other homes."""
+    shown = serving.world.json("ps")["sessions"]
+    return [one for one in shown if one["home"].startswith(str(serving.world.root))]
 
 
 def install_silent_agent(serving: Serving) -> None:
@@ -165,7 +172,7 @@ def test_a_tab_that_was_never_identified_is_live_only_and_is_not_guessed(serving
         "Kimi CLI tells which session it has only through hooks, and they are not installed"
     )
     assert serving.world.tab(tab)["reason"] == shown["live_only_reason"]
-    (listed,) = json.loads(serving.world.corral("ps", "--json").stdout)["sessions"]
+    (listed,) = list_own(serving)
     assert (listed["state"], listed["silence"]) == ("pending", shown["live_only_reason"])
     assert listed["silence"] in listed["reason"] and "corral hooks install kimi-cli" in listed["reason"]
     assert "◌ unconfirmed" in serving.world.corral("ps").stdout
@@ -184,7 +191,7 @@ def test_a_tab_with_hooks_is_starting_while_its_word_is_expected(serving):
     shown = serving.wait_for_tab(tab, lambda one: one["state"] == "starting")
     assert shown["ref"] and not shown["restorable"]
     assert shown["live_only_reason"] == "its agent has not said yet which session it has"
-    (listed,) = json.loads(serving.world.corral("ps", "--json").stdout)["sessions"]
+    (listed,) = list_own(serving)
     assert (listed["state"], listed["silence"]) == ("pending", None)
 
 
