@@ -151,6 +151,9 @@ def test_on_a_phone_the_list_is_the_start_and_a_tab_fills_the_screen(site: Site,
     expect(row).to_be_visible()
     seen.page.go_back()
     seen.shows("echo #1: kept")
+    # With a keyboard attached: the list comes first, and the very next letter is for the search.
+    press = "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {code: 'Slash', altKey: true, bubbles: true}))"
+    assert seen.page.evaluate(f"{press}, document.activeElement.id") == "search"
 
 
 def test_every_key_of_the_row_is_within_reach_upright_and_on_its_side(site: Site, visit):

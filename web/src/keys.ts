@@ -1,4 +1,5 @@
 /** All keys of the page: one table, shown by `?` and obeyed here. */
+import { flushSync } from "svelte";
 import { actions } from "./actions.svelte.ts";
 import { navigation } from "./navigation.svelte.ts";
 import { store } from "./store.svelte.ts";
@@ -19,9 +20,10 @@ export function focusSearch(): void {
   const field = document.getElementById("search");
   if (field instanceof HTMLInputElement) {
     if (getComputedStyle(field).visibility === "hidden" || field.offsetParent === null)
-      navigation.go({ view: "start" });
-    requestAnimationFrame(() => field.select());
+      flushSync(() => navigation.go({ view: "start" }));
+    // At once: what is typed next would be selected, or go elsewhere.
     field.focus();
+    field.select();
   }
 }
 
