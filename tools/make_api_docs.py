@@ -49,7 +49,7 @@ now, the socket is closed with 4409 before anything reaches it.
 |---|---|
 | binary | 1 byte kind, 8 bytes offset (big-endian), bytes. Kinds: 0 output, 1 output of before the attach, 2 modes |
 | `{"attached": {offset, oldest, head, columns, rows, terminal}}` | where the stream begins, and in which terminal |
-| `{"gap": {offset, end}}` | output that is not sent, as some of it is no longer kept: clear; what a new viewer would get follows |
+| `{"gap": {offset, end}}` | output no longer kept: clear; what a new viewer gets follows |
 | `{"size": {columns, rows}}`, `{"exit": status}`, `{"failed": {code, message}}`, `{"pong": n}` | |
 
 | from the client | |
