@@ -17,8 +17,8 @@ SCHEMA = 1
 MAX_BYTES = 8 << 20
 MAX_EVENTS = 500
 KEPT_EVENTS = 400
-LOCK_TRIES = 3
-"""Each waits a quarter of a second."""
+LOCK_TRIES = 12
+"""Each waits a quarter of a second: agents that start together write one after the other."""
 SWEEP_EVERY_SECONDS = 86_400
 SWEEP_AGE_SECONDS = 30 * 86_400
 MAX_JOURNALS = 2_000

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from corral.system.caller import Caller
     from corral.system.reported import Payload
 
-GIVE_UP_SECONDS = 1.0
+GIVE_UP_SECONDS = 4.0
+"""What is given up is lost: its process then seems to serve the session before. kimi-cli 1.51 waits for 5 s itself."""
 MAX_PAYLOAD_BYTES = 1 << 20
 
 

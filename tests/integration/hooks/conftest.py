@@ -24,10 +24,10 @@ FAKE_CLI = str(Path(__file__).with_name("fake_cli.py"))
 VARIABLES = {"kimi-cli": "KIMI_SHARE_DIR", "kimi-code": "KIMI_CODE_HOME", "qwen-code": "QWEN_HOME"}
 COMMS = {"kimi-cli": "Kimi Code", "kimi-code": "kimi-code", "qwen-code": "node"}
 PATIENCE = {
-    "corral.hooks.program": (b"GIVE_UP_SECONDS = 1.0\n", b"GIVE_UP_SECONDS = 60.0\n"),
-    "corral.hooks.journal_file": (b"LOCK_TRIES = 3\n", b"LOCK_TRIES = 200\n"),
+    "corral.hooks.program": (b"GIVE_UP_SECONDS = 4.0\n", b"GIVE_UP_SECONDS = 60.0\n"),
+    "corral.hooks.journal_file": (b"LOCK_TRIES = 12\n", b"LOCK_TRIES = 200\n"),
 }
-"""A hook gives up after a second, and then its event is lost: on a busy machine that is no defect."""
+"""A hook gives up after some seconds, and then its event is lost: on a busy machine that is no defect."""
 
 
 @cache
