@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from corral.engine.answer import Answerer
@@ -71,10 +71,11 @@ def _take_survey(
     accounted = accounted_processes(facts, judged)
     attribution = attribute(facts.recognised, accounted, {})
     installations: list[Installation] = []
+    distrusted = _distrusted(facts)
     if attribution.unattributed:
         installations = _read_installations(facts)
         cover = _hook_cover(installations, facts)
-        attribution = attribute(facts.recognised, accounted, cover, host.now, _distrusted(facts))
+        attribution = attribute(facts.recognised, accounted, cover, host.now, distrusted)
     counts: Counter[State] = Counter()
     unseen = None if table.is_readable else "running processes can't be seen here, so any of them could have it open"
     entries = list(select_entries(facts, judged, attribution, selection, counts, unseen))
@@ -89,8 +90,8 @@ def _take_survey(
         taken_at=host.now,
         sessions=tuple(session for session in sessions if selection.admits(session)),
         counts=dict(counts),
-        unattributed=_listed(attribution.unattributed, installations, advise=True),
-        no_session_yet=_listed(attribution.no_session_yet, installations, advise=False),
+        unattributed=_listed(attribution.unattributed, installations, distrusted, advise=True),
+        no_session_yet=_listed(attribution.no_session_yet, installations, distrusted, advise=False),
         homes=tuple(home.home for home in facts.homes),
         degraded=(*facts.degraded, *_own_problems(config.problem, config.path, cache.problem, unseen)),
         skipped=tuple(facts.skipped),
@@ -118,8 +119,8 @@ def _hook_cover(installations: Sequence[Installation], facts: Facts) -> dict[tup
 
 
 def _distrusted(facts: Facts) -> set[tuple[int, int]]:
-    """PID and start ticks of processes whose journal can't be read, as its name says them."""
-    found: set[tuple[int, int]] = set()
+    """PID and start ticks of processes whose journal can't be read, as its name says them, or lacks a report."""
+    found = {(one.identity.pid, one.identity.start_ticks) for one in facts.journals if one.missed}
     for one in facts.unread_journals:
         pid, _, ticks = os.path.basename(one.path).removesuffix(".json").partition("-")
         if pid.isdecimal() and ticks.isdecimal():
@@ -128,7 +129,11 @@ def _distrusted(facts: Facts) -> set[tuple[int, int]]:
 
 
 def _listed(
-    processes: Sequence[Recognised], installations: Sequence[Installation], *, advise: bool
+    processes: Sequence[Recognised],
+    installations: Sequence[Installation],
+    distrusted: Collection[tuple[int, int]],
+    *,
+    advise: bool,
 ) -> tuple[AgentProcess, ...]:
     listed: list[AgentProcess] = []
     for process in processes:
@@ -137,7 +142,9 @@ def _listed(
             found.present and found.provider == process.provider and process.home in (None, found.home)
             for found in installations
         ):
-            advice = f"restart pid {process.identity.pid}: it started before the hooks were installed"
+            known = (process.identity.pid, process.identity.start_ticks) in distrusted
+            why = "what it reported is not known" if known else "it started before the hooks were installed"
+            advice = f"restart pid {process.identity.pid}: {why}"
         listed.append(
             AgentProcess(
                 provider=process.provider,

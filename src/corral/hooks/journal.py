@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from corral.hooks.journal_file import MAX_BYTES, SCHEMA, directory_of
+from corral.hooks.journal_file import MARK, MAX_BYTES, SCHEMA, directory_of
 from corral.model.journal import Journal, JournalEvent
 from corral.model.key import is_valid_id
 from corral.model.record import Skipped
 from corral.sidecar.files import FileBytes, read_regular
 from corral.sidecar.identity import ProcessIdentity
+from corral.system.procfs import read_stat
 
 _T = TypeVar("_T")
 _MAX_PID = 4_194_304
+_LONG = 10
+"""Digits that no PID has."""
 
 
 class _File(Struct):
@@ -86,9 +89,34 @@ def _list_journals(directory: str, provider: str) -> Iterator[Journal | Skipped]
     except OSError as error:
         yield Skipped(provider=provider, path=directory, reason=f"can't be listed: {error.strerror}")
         return
+    missed = _find_missed(directory, names)
     for name in names:
         if not name.startswith("."):  # the hook's own temps and marks
-            yield read_journal(os.path.join(directory, name), provider)
+            found = read_journal(os.path.join(directory, name), provider)
+            is_missed = name in missed and isinstance(found, Journal)
+            yield structs.replace(found, missed=True) if is_missed else found
+    for name in sorted(missed.difference(names)):
+        if _runs(name.removesuffix(".json")):
+            reason = "its first report could not be written down: what it serves is not known"
+            yield Skipped(provider=provider, path=os.path.join(directory, name), reason=reason)
+
+
+def _find_missed(directory: str, names: Iterable[str]) -> set[str]:
+    """The journals that lack a report: its mark is still there, and who was to write it is not."""
+    missed: set[str] = set()
+    for name in names:
+        if name.startswith(".") and name.endswith(MARK):
+            about, _, writer = name[1:].removesuffix(MARK).partition(".")
+            if not _runs(writer) and os.path.lexists(os.path.join(directory, name)):
+                missed.add(f"{about}.json")
+    return missed
+
+
+def _runs(process: str) -> bool:
+    """Whether the process with this PID and start, as a file's name says them, has not ended."""
+    pid, _, ticks = process.partition("-")
+    stat = read_stat(int(pid)) if pid.isdecimal() and len(pid) < _LONG else None
+    return stat is not None and str(stat.start_ticks) == ticks and stat.state not in "ZX"
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T | str:

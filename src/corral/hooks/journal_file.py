@@ -19,6 +19,7 @@ MAX_EVENTS = 500
 KEPT_EVENTS = 400
 LOCK_TRIES = 12
 """Each waits a quarter of a second: agents that start together write one after the other."""
+MARK = ".report"
 SWEEP_EVERY_SECONDS = 86_400
 SWEEP_AGE_SECONDS = 30 * 86_400
 MAX_JOURNALS = 2_000
@@ -46,6 +47,35 @@ def directory_of(state_dir: str, provider: str) -> str:
 def path_of(directory: str, identity: ProcessIdentity) -> str:
     """A PID that is used again gets a file of its own, by its start."""
     return os.path.join(directory, f"{identity.pid}-{identity.start_ticks}.json")
+
+
+def begin_report(path: str, writer: ProcessIdentity) -> str | None:
+    """Leave a mark beside a journal, before its lock is waited for; None when not even that can be written.
+
+    It is taken away when the report is in the journal. If it stays, and its writer does not, that report was lost.
+    """
+    directory, name = os.path.split(path)
+    mark = os.path.join(directory, f".{name.removesuffix('.json')}.{writer.pid}-{writer.start_ticks}{MARK}")
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return None
+    return mark
+
+
+def end_report(mark: str, *, is_all_told: bool) -> None:
+    """It is in the journal. If it tells all that counts now, nothing is missing any more that was lost before it."""
+    directory, own = os.path.split(mark)
+    about = own[: own.index(".", 1) + 1]
+    try:
+        begun = os.lstat(mark).st_mtime_ns
+        for name in os.listdir(directory) if is_all_told else [own]:
+            one = os.path.join(directory, name)
+            if name.startswith(about) and name.endswith(MARK) and os.lstat(one).st_mtime_ns <= begun:
+                os.unlink(one)
+    except OSError:
+        pass  # another one has just taken them away
 
 
 def open_locked(directory: str) -> Directory | None:
@@ -139,7 +169,9 @@ def sweep(directory: str, now: float) -> None:
 
 
 def _numbers(name: str) -> tuple[int, int] | None:
-    """PID and start ticks of a journal's name; None for any other file."""
+    """PID and start ticks in the name of a journal, or of a mark beside it; None for any other file."""
+    if name.endswith(MARK):
+        name = name[1:].partition(".")[0] + ".json"
     pid, dash, ticks = name.removesuffix(".json").partition("-")
     if not (name.endswith(".json") and dash and pid.isdecimal() and ticks.isdecimal()):
         return None

@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from corral.system.reported import Payload
 
 
+_TURNING = ("SessionStart", "SessionEnd")
+"""Without one of these a process seems to serve another session than it does."""
+
+
 class Report(NamedTuple):
     """What one run of the hook has to go by."""
 
@@ -48,19 +52,23 @@ def note(report: Report) -> None:
         return  # the CLI ended, and its number may be another's already
     header = Header(reporter.name, identity, hostname(), reporter.find_home(caller))
     directory = journal_file.directory_of(report.state_dir, header.provider)
-    place = journal_file.open_locked(directory)
     path = journal_file.path_of(directory, identity)
+    writer = own_identity()
+    mark = journal_file.begin_report(path, writer) if writer is not None and event in _TURNING else None
+    place = journal_file.open_locked(directory)
     fields = journal_file.load(path, header)
     is_new = not fields["events"]
     changed = _apply(report, header, fields, event, session_id)
     wanted = _wanted_files(fields, header, reporter)
     known: list[str] = [file for file in fields["runtime_files"] if isinstance(file, str)]
     left = [file for file in known if file not in wanted]
+    saved = True
     if changed or not set(wanted) <= set(known):
         # Before the files themselves: a file of ours must never lie about without our knowing.
         fields["runtime_files"] = [file for file in left if os.path.lexists(file)] + list(wanted)
-        if place is not None:
-            _save(place, path, fields)
+        saved = place is not None and _save(place, path, fields)
+    if mark is not None and (saved or not changed):
+        journal_file.end_report(mark, is_all_told=event == "SessionStart" and not fields["many"])
     for file in left:
         clear(file, process=identity, best_effort=True)
     for file, start in wanted.items():
@@ -69,13 +77,14 @@ def note(report: Report) -> None:
         journal_file.sweep(directory, report.seen_at)
 
 
-def _save(place: atomic.Directory, path: str, fields: Fields) -> None:
+def _save(place: atomic.Directory, path: str, fields: Fields) -> bool:
     name = os.path.basename(path)
     try:
         atomic.replace(place, name, journal_file.encode(fields), own_identity())
     except OSError:
-        return  # a full or read-only disk: runtime.json may still be writable
+        return False  # a full or read-only disk: runtime.json may still be writable
     atomic.sweep(place, name)
+    return True
 
 
 def _apply(report: Report, header: Header, fields: Fields, event: str, session_id: str) -> bool:

@@ -53,6 +53,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     end_reason: str | None = None
     many: bool = False
     """The process serves several sessions by nature: none of its claims supersedes another."""
+    missed: bool = False
+    """A later report of that process was lost: it may have moved on since."""
     silence: str | None = None
     """Of our own launch: why the provider is not expected to say which session the process has."""
 

@@ -23,18 +23,17 @@ from corral.verdicts.journal import current_sessions
 FAKE_CLI = str(Path(__file__).with_name("fake_cli.py"))
 VARIABLES = {"kimi-cli": "KIMI_SHARE_DIR", "kimi-code": "KIMI_CODE_HOME", "qwen-code": "QWEN_HOME"}
 COMMS = {"kimi-cli": "Kimi Code", "kimi-code": "kimi-code", "qwen-code": "node"}
-PATIENCE = {
-    "corral.hooks.program": (b"GIVE_UP_SECONDS = 4.0\n", b"GIVE_UP_SECONDS = 60.0\n"),
-    "corral.hooks.journal_file": (b"LOCK_TRIES = 12\n", b"LOCK_TRIES = 200\n"),
-}
-"""A hook gives up after some seconds, and then its event is lost: on a busy machine that is no defect."""
 
 
 @cache
-def patient_program() -> bytes:
-    """The hook program in all but its patience."""
+def patient_program(lock_tries: int = 200) -> bytes:
+    """The hook program in all but its patience: on a busy machine it gives up, and that is no defect."""
+    patience = {
+        "corral.hooks.program": (b"GIVE_UP_SECONDS = 4.0\n", b"GIVE_UP_SECONDS = 60.0\n"),
+        "corral.hooks.journal_file": (b"LOCK_TRIES = 12\n", b"LOCK_TRIES = %d\n" % lock_tries),
+    }
     sources = dict(bundle.list_sources())
-    for name, (usual, patient) in PATIENCE.items():
+    for name, (usual, patient) in patience.items():
         assert sources[name].count(usual) == 1
         sources[name] = sources[name].replace(usual, patient)
     with mock.patch.object(bundle, "list_sources", lambda: sources):

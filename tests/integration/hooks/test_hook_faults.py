@@ -78,13 +78,16 @@ def test_old_journals_of_the_dead_are_swept_and_young_ones_stay(world):
     process = ProcessTable().find(os.getpid())
     assert process
     living = directory / f"{process.pid}-{process.start_ticks}.json"
-    for path in (old, young, living, foreign):
+    # A mark of a report that was lost stays as long as the journal that it is about.
+    marks = [path.with_name(f".{path.stem}.9999997-1.report") for path in (old, young, living)]
+    for path in (old, young, living, foreign, *marks):
         path.write_text("{}")
     month_ago = time.time() - 31 * 86_400
-    for path in (old, living, foreign):
+    for path in (old, living, foreign, marks[0], marks[2]):
         os.utime(path, (month_ago, month_ago))
     cli.start("a")
     assert [path.exists() for path in (old, young, living, foreign)] == [False, True, True, True]
+    assert [path.exists() for path in marks] == [False, True, True]
 
 
 def test_a_reused_pid_gets_a_journal_of_its_own(world):

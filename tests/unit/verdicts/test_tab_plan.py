@@ -121,6 +121,15 @@ def test_all_left_means_the_one_left_last():
     assert last(identity(10), old, new) == "new"
 
 
+def test_where_a_later_report_was_lost_the_last_session_is_not_known_unless_a_registry_says_it():
+    old = session("old", said(10, "old", 1.0, missed=True))
+    assert last(identity(10), old) is None
+    left = session("left", said(10, "left", 1.0, ended_at=2.0, missed=True))
+    assert last(identity(10), left) is None
+    new = session("new", said(10, "new", 2.0, kind=ClaimKind.REGISTRY))
+    assert last(identity(10), old, new) == "new"
+
+
 def test_another_process_of_the_same_number_says_nothing():
     assert last(identity(10, 1000), session("other", said(10, "other", 5.0, ticks=2000))) is None
     assert last(identity(10), session("torn", claim(10, "torn", boot_id=None))) is None
