@@ -21,6 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from corral.hooks.journal_file import Fields
     from corral.hooks.reporter import Reporter
+    from corral.sidecar.identity import ProcessIdentity
     from corral.system.caller import Caller
     from corral.system.reported import Payload
 
@@ -66,7 +67,7 @@ def note(report: Report) -> None:
     if changed or not set(wanted) <= set(known):
         # Before the files themselves: a file of ours must never lie about without our knowing.
         fields["runtime_files"] = [file for file in left if os.path.lexists(file)] + list(wanted)
-        saved = place is not None and _save(place, path, fields)
+        saved = place is not None and _save(place, path, fields, writer)
     if mark is not None and (saved or not changed):
         journal_file.end_report(mark, is_all_told=event == "SessionStart" and not fields["many"])
     for file in left:
@@ -77,10 +78,10 @@ def note(report: Report) -> None:
         journal_file.sweep(directory, report.seen_at)
 
 
-def _save(place: atomic.Directory, path: str, fields: Fields) -> bool:
+def _save(place: atomic.Directory, path: str, fields: Fields, writer: ProcessIdentity | None) -> bool:
     name = os.path.basename(path)
     try:
-        atomic.replace(place, name, journal_file.encode(fields), own_identity())
+        atomic.replace(place, name, journal_file.encode(fields), writer)
     except OSError:
         return False  # a full or read-only disk: runtime.json may still be writable
     atomic.sweep(place, name)
