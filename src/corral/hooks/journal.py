@@ -102,13 +102,18 @@ def _list_journals(directory: str, provider: str) -> Iterator[Journal | Skipped]
 
 
 def _find_missed(directory: str, names: Iterable[str]) -> set[str]:
-    """The journals that lack a report: its mark is still there, and who was to write it is not."""
+    """The journals that lack a report: its mark is still there, and who was to write it is not.
+
+    An end that is missing tells nothing of a process that has ended: no other session came after it.
+    """
     missed: set[str] = set()
     for name in names:
-        if name.startswith(".") and name.endswith(MARK):
-            about, _, writer = name[1:].removesuffix(MARK).partition(".")
-            if not _runs(writer) and os.path.lexists(os.path.join(directory, name)):
-                missed.add(f"{about}.json")
+        if not name.endswith(MARK):
+            continue
+        about, _, rest = name.removeprefix(".").removesuffix(MARK).partition(".")
+        writer, _, kind = rest.partition(".")
+        if (kind != "end" or _runs(about)) and not _runs(writer) and os.path.lexists(os.path.join(directory, name)):
+            missed.add(f"{about}.json")
     return missed
 
 

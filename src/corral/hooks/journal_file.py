@@ -49,13 +49,13 @@ def path_of(directory: str, identity: ProcessIdentity) -> str:
     return os.path.join(directory, f"{identity.pid}-{identity.start_ticks}.json")
 
 
-def begin_report(path: str, writer: ProcessIdentity) -> str | None:
+def begin_report(path: str, writer: ProcessIdentity, kind: str) -> str | None:
     """Leave a mark beside a journal, before its lock is waited for; None when not even that can be written.
 
     It is taken away when the report is in the journal. If it stays, and its writer does not, that report was lost.
     """
     directory, name = os.path.split(path)
-    mark = os.path.join(directory, f".{name.removesuffix('.json')}.{writer.pid}-{writer.start_ticks}{MARK}")
+    mark = os.path.join(directory, f".{name.removesuffix('.json')}.{writer.pid}-{writer.start_ticks}.{kind}{MARK}")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from corral.system.reported import Payload
 
 
-_TURNING = ("SessionStart", "SessionEnd")
+_TURNS = {"SessionStart": "start", "SessionEnd": "end"}
 """Without one of these a process seems to serve another session than it does."""
 
 
@@ -55,7 +55,7 @@ def note(report: Report) -> None:
     directory = journal_file.directory_of(report.state_dir, header.provider)
     path = journal_file.path_of(directory, identity)
     writer = own_identity()
-    mark = journal_file.begin_report(path, writer) if writer is not None and event in _TURNING else None
+    mark = journal_file.begin_report(path, writer, _TURNS[event]) if writer is not None and event in _TURNS else None
     place = journal_file.open_locked(directory)
     fields = journal_file.load(path, header)
     is_new = not fields["events"]

@@ -61,6 +61,27 @@ def test_until_the_next_start_a_journal_that_lacks_a_report_says_so(world, provi
 
 
 @ALL
+def test_an_end_that_was_lost_counts_while_its_process_runs(world, provider):
+    """A hook is often killed together with the agent that it was to report the end of."""
+    cli = world.run(provider)
+    cli.start("a")
+    with stuck(world, provider):
+        cli.end("a")
+    assert cli.journal.missed
+    cli.kill()
+    assert not cli.journal.missed and cli.current == ["a"]
+
+
+def test_a_start_that_was_lost_counts_also_when_its_process_has_ended(world):
+    cli = world.run("kimi-cli")
+    cli.start("a")
+    with stuck(world, "kimi-cli"):
+        cli.start("b", source="clear")
+    cli.kill()
+    assert cli.journal.missed
+
+
+@ALL
 def test_an_end_does_not_make_up_for_a_start_that_was_lost(world, provider):
     cli = world.run(provider)
     cli.start("a")
