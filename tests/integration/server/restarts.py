@@ -6,21 +6,12 @@ import os
 import random
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
 from corral.terminals.directory import Standing, list_terminals
 from tests.integration.server.serving import Serving
+from tests.integration.terminals.held import wait_until
 
 LOOK_EVERY = 10
-
-
-class Endured(NamedTuple):
-    """What came of it."""
-
-    kills: int
-    looks: int
-    """How often a whole start was waited for and every tab compared."""
-    seconds: float
 
 
 def start_tabs(serving: Serving, count: int) -> dict[str, int]:
@@ -31,10 +22,12 @@ def start_tabs(serving: Serving, count: int) -> dict[str, int]:
     return {tab: shown[tab]["pid"] for tab in tabs}
 
 
-def endure(serving: Serving, pids: dict[str, int], kills: int, seed: int) -> Endured:
-    """Kill it as soon as it serves, or somewhere in its start; look at every tab now and then and at the end."""
+def endure(serving: Serving, pids: dict[str, int], kills: int, seed: int) -> int:
+    """Kill it as soon as it serves, or somewhere in its start; look at every tab now and then and at the end.
+
+    How often a whole start was waited for and every tab compared.
+    """
     chance = random.Random(seed)
-    begun = time.monotonic()
     looks = 0
     for number in range(1, kills + 1):
         serving.kill()
@@ -48,15 +41,15 @@ def endure(serving: Serving, pids: dict[str, int], kills: int, seed: int) -> End
             # Anywhere between its first instruction and its first answers: no condition could be waited for.
             chance_seconds = chance.uniform(0.0, 0.7)
             time.sleep(chance_seconds)
-    return Endured(kills, looks, time.monotonic() - begun)
+    return looks
 
 
 def check(serving: Serving, pids: dict[str, int]) -> None:
     """Every tab has its own process, and there is no terminal that no tab shows."""
+    wait_until(lambda: all(one["ref"] for one in serving.tabs().values()), "the session of every tab")
     shown = serving.tabs()
     assert {tab: one["pid"] for tab, one in shown.items()} == pids
     assert {one["state"] for one in shown.values()} == {"running"}
-    assert all(one["ref"] for one in shown.values())
     held = list_terminals(str(serving.world.state / "terminals"))
     assert {one.tab for one in held if one.standing is Standing.RUNNING} == set(pids)
     assert all(os.path.exists(f"/proc/{pid}") for pid in pids.values())
