@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from msgspec import structs
 
@@ -16,6 +16,7 @@ from corral.store.launches import Launch
 from corral.system.probe import probe_claim
 from corral.verdicts.journal import claims_of
 from corral.verdicts.liveness import decide_liveness, decide_superseded
+from corral.verdicts.missed import doubt_missed
 
 _PENDING_SECONDS = 120.0
 
@@ -61,32 +62,6 @@ def _doubt_old_launches(verdicts: Sequence[ClaimVerdict], now: float) -> list[Cl
     ]
 
 
-def _doubt_missed(verdicts: Sequence[ClaimVerdict], missed: Collection[ProcessIdentity]) -> list[ClaimVerdict]:
-    """Of a process whose later report was lost, neither journal nor runtime.json says any more what it serves now."""
-    return [_doubt(verdict) if missed and _is_hooks(verdict, missed) else verdict for verdict in verdicts]
-
-
-def _is_hooks(verdict: ClaimVerdict, missed: Collection[ProcessIdentity]) -> bool:
-    claim = verdict.claim
-    if claim.kind not in (ClaimKind.JOURNAL, ClaimKind.RUNTIME) or claim.ended_at is not None:
-        return False
-    return claim.missed or (verdict.identity or verdict.pin or _exact(claim)) in missed
-
-
-def _exact(claim: Claim) -> ProcessIdentity | None:
-    if claim.boot_id is None or claim.pid_ns is None or claim.start_ticks is None:
-        return None
-    return ProcessIdentity(claim.boot_id, claim.pid_ns, claim.pid, claim.start_ticks)
-
-
-def _doubt(verdict: ClaimVerdict) -> ClaimVerdict:
-    verdict = structs.replace(verdict, claim=structs.replace(verdict.claim, missed=True))
-    if verdict.liveness is not Liveness.LIVE:
-        return verdict
-    reason = f"a later report of pid {verdict.claim.pid} could not be written down: it may have moved on"
-    return structs.replace(verdict, liveness=Liveness.UNKNOWN, rule="missed", reason=reason, identity=None)
-
-
 def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence[Claim]) -> list[ClaimVerdict]:
     canonical = {os.path.realpath(home.home.path): home.home.path for home in facts.homes}
     claims = [claim for home in facts.homes for claim in home.claims]
@@ -106,8 +81,8 @@ def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence
         if not exact and pin is None and verdict.identity is not None and claim.written_at is not None:
             pins.append((claim.path, claim.written_at, verdict.identity))
     cache.keep_pins(pins)
-    missed = {journal.identity for journal in facts.journals if journal.missed}
-    return _doubt_old_launches(_doubt_missed(decide_superseded(verdicts), missed), host.now)
+    missed = {journal.identity: journal.missed for journal in facts.journals if journal.missed}
+    return _doubt_old_launches(doubt_missed(decide_superseded(verdicts), missed), host.now)
 
 
 def _probe(claim: Claim) -> ProbeFacts | None:

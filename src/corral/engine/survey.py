@@ -142,8 +142,8 @@ def _listed(
             found.present and found.provider == process.provider and process.home in (None, found.home)
             for found in installations
         ):
-            known = (process.identity.pid, process.identity.start_ticks) in distrusted
-            why = "what it reported is not known" if known else "it started before the hooks were installed"
+            is_distrusted = (process.identity.pid, process.identity.start_ticks) in distrusted
+            why = "what it reported is not known" if is_distrusted else "it started before the hooks were installed"
             advice = f"restart pid {process.identity.pid}: {why}"
         listed.append(
             AgentProcess(

@@ -11,12 +11,12 @@ import msgspec
 from msgspec import Struct, structs
 
 from corral.hooks.journal_file import MARK, MAX_BYTES, SCHEMA, directory_of
-from corral.model.journal import Journal, JournalEvent
+from corral.model.journal import Journal, JournalEvent, JournalEventKind
 from corral.model.key import is_valid_id
 from corral.model.record import Skipped
 from corral.sidecar.files import FileBytes, read_regular
 from corral.sidecar.identity import ProcessIdentity
-from corral.system.procfs import read_stat
+from corral.system.procfs import has_ended
 
 _T = TypeVar("_T")
 _MAX_PID = 4_194_304
@@ -93,35 +93,33 @@ def _list_journals(directory: str, provider: str) -> Iterator[Journal | Skipped]
     for name in names:
         if not name.startswith("."):  # the hook's own temps and marks
             found = read_journal(os.path.join(directory, name), provider)
-            is_missed = name in missed and isinstance(found, Journal)
-            yield structs.replace(found, missed=True) if is_missed else found
-    for name in sorted(missed.difference(names)):
+            yield structs.replace(found, missed=missed.get(name)) if isinstance(found, Journal) else found
+    for name in sorted(missed.keys() - set(names)):
         if _runs(name.removesuffix(".json")):
             reason = "its first report could not be written down: what it serves is not known"
             yield Skipped(provider=provider, path=os.path.join(directory, name), reason=reason)
 
 
-def _find_missed(directory: str, names: Iterable[str]) -> set[str]:
-    """The journals that lack a report: its mark is still there, and who was to write it is not.
-
-    An end that is missing tells nothing of a process that has ended: no other session came after it.
-    """
-    missed: set[str] = set()
+def _find_missed(directory: str, names: Iterable[str]) -> dict[str, JournalEventKind]:
+    """The journals that lack a report: its mark is still there, and who was to write it is not."""
+    missed: dict[str, JournalEventKind] = {}
     for name in names:
-        if not name.endswith(MARK):
-            continue
-        about, _, rest = name.removeprefix(".").removesuffix(MARK).partition(".")
-        writer, _, kind = rest.partition(".")
-        if (kind != "end" or _runs(about)) and not _runs(writer) and os.path.lexists(os.path.join(directory, name)):
-            missed.add(f"{about}.json")
+        about, _, rest = name.removeprefix(".").partition(".")
+        writer, _, rest = rest.partition(".")
+        # In this order: who has written it takes the mark away before it ends.
+        if name.endswith(MARK) and not _runs(writer) and os.path.lexists(os.path.join(directory, name)):
+            is_end = rest.startswith(f"{JournalEventKind.END}.")
+            known = missed.get(f"{about}.json", JournalEventKind.END)
+            missed[f"{about}.json"] = known if is_end else JournalEventKind.START
     return missed
 
 
 def _runs(process: str) -> bool:
     """Whether the process with this PID and start, as a file's name says them, has not ended."""
     pid, _, ticks = process.partition("-")
-    stat = read_stat(int(pid)) if pid.isdecimal() and len(pid) < _LONG else None
-    return stat is not None and str(stat.start_ticks) == ticks and stat.state not in "ZX"
+    if not (pid.isdecimal() and ticks.isdecimal() and len(pid) < _LONG):
+        return False
+    return not has_ended(int(pid), int(ticks))
 
 
 def _decode(decoder: msgspec.json.Decoder[_T], data: bytes) -> _T | str:

@@ -49,13 +49,14 @@ def path_of(directory: str, identity: ProcessIdentity) -> str:
     return os.path.join(directory, f"{identity.pid}-{identity.start_ticks}.json")
 
 
-def begin_report(path: str, writer: ProcessIdentity, kind: str) -> str | None:
+def begin_report(path: str, writer: ProcessIdentity, kind: str, boottime: float) -> str | None:
     """Leave a mark beside a journal, before its lock is waited for; None when not even that can be written.
 
     It is taken away when the report is in the journal. If it stays, and its writer does not, that report was lost.
     """
     directory, name = os.path.split(path)
-    mark = os.path.join(directory, f".{name.removesuffix('.json')}.{writer.pid}-{writer.start_ticks}.{kind}{MARK}")
+    about, by = name.removesuffix(".json"), f"{writer.pid}-{writer.start_ticks}"
+    mark = os.path.join(directory, f".{about}.{by}.{kind}.{boottime * 1e6:.0f}{MARK}")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         os.close(os.open(mark, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
@@ -67,15 +68,14 @@ def begin_report(path: str, writer: ProcessIdentity, kind: str) -> str | None:
 def end_report(mark: str, *, is_all_told: bool) -> None:
     """It is in the journal. If it tells all that counts now, nothing is missing any more that was lost before it."""
     directory, own = os.path.split(mark)
-    about = own[: own.index(".", 1) + 1]
+    _, about, _, _, at = own.removesuffix(MARK).split(".")
     try:
-        begun = os.lstat(mark).st_mtime_ns
         for name in os.listdir(directory) if is_all_told else [own]:
-            one = os.path.join(directory, name)
-            if name.startswith(about) and name.endswith(MARK) and os.lstat(one).st_mtime_ns <= begun:
-                os.unlink(one)
-    except OSError:
-        pass  # another one has just taken them away
+            parts = name.removesuffix(MARK).split(".")
+            if name.endswith(MARK) and parts[1] == about and int(parts[4]) <= int(at):
+                os.unlink(os.path.join(directory, name))
+    except (OSError, ValueError, IndexError):
+        pass  # another one has just taken them away, or it is none of ours
 
 
 def open_locked(directory: str) -> Directory | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from corral.system.reported import Payload
 
 GIVE_UP_SECONDS = 4.0
-"""What is given up is lost: its process then seems to serve the session before. kimi-cli 1.51 waits for 5 s itself."""
+"""What is given up is lost, and what its process serves unknown. kimi-cli 1.51 itself gives up after 5 s at its end."""
 MAX_PAYLOAD_BYTES = 1 << 20
 
 

@@ -55,7 +55,9 @@ def note(report: Report) -> None:
     directory = journal_file.directory_of(report.state_dir, header.provider)
     path = journal_file.path_of(directory, identity)
     writer = own_identity()
-    mark = journal_file.begin_report(path, writer, _TURNS[event]) if writer is not None and event in _TURNS else None
+    mark = None
+    if writer is not None and event in _TURNS:
+        mark = journal_file.begin_report(path, writer, _TURNS[event], report.boottime)
     place = journal_file.open_locked(directory)
     fields = journal_file.load(path, header)
     is_new = not fields["events"]

@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from msgspec import Struct
 
+from corral.model.journal import JournalEventKind
+
 
 class ClaimKind(StrEnum):
     """Where a claim was read. The order is the order of authority."""
@@ -53,8 +55,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     end_reason: str | None = None
     many: bool = False
     """The process serves several sessions by nature: none of its claims supersedes another."""
-    missed: bool = False
-    """A later report of that process was lost: it may have moved on since."""
+    missed: JournalEventKind | None = None
+    """A report of that process was lost, which may have been later: it may have moved on, or at least left."""
     silence: str | None = None
     """Of our own launch: why the provider is not expected to say which session the process has."""
 

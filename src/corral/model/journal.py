@@ -53,5 +53,5 @@ class Journal(Struct, frozen=True, kw_only=True):
     """Events of ended sessions that were left out to keep the journal small."""
     owner_uid: int | None = None
     """Owner of the file."""
-    missed: bool = False
-    """A later report of that process was lost: what it serves now is not known."""
+    missed: JournalEventKind | None = None
+    """A report of that process was lost, of this kind: a start, or nothing but ends."""

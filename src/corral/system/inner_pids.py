@@ -56,7 +56,11 @@ class InnerPids:
 
     def find(self, inner_pid: int) -> list[InnerProcess]:
         """Those that bear the number inside, and still run."""
-        return [process for process in self._by_inner_pid.get(inner_pid, ()) if _runs(process)]
+        return [
+            process
+            for process in self._by_inner_pid.get(inner_pid, ())
+            if not procfs.has_ended(process.pid, process.start_ticks)
+        ]
 
 
 _latest: InnerPids | None = None
@@ -68,8 +72,3 @@ def read_inner_pids(written_at: float | None) -> InnerPids:
     if _latest is None or not _latest.covers(written_at):
         _latest = InnerPids()
     return _latest
-
-
-def _runs(process: InnerProcess) -> bool:
-    stat = procfs.read_stat(process.pid)
-    return stat is not None and stat.start_ticks == process.start_ticks and stat.state not in "ZX"

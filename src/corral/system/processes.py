@@ -73,8 +73,7 @@ class Process:
 
     def has_ended(self) -> bool:
         """Whether it is no more: what could not be read of it then tells nothing."""
-        stat = procfs.read_stat(self.pid)
-        return stat is None or stat.start_ticks != self.start_ticks or stat.state in "ZX"
+        return procfs.has_ended(self.pid, self.start_ticks)
 
     def open_files(self) -> Iterator[str]:
         """Paths of its open descriptors, as far as they may be read."""

@@ -86,6 +86,12 @@ def read_link(pid: int | str, name: str) -> str | None:
         return None
 
 
+def has_ended(pid: int, start_ticks: int) -> bool:
+    """Whether the process that began then is no more, or a zombie."""
+    stat = read_stat(pid)
+    return stat is None or stat.start_ticks != start_ticks or stat.state in "ZX"
+
+
 def read_stat(pid: int | str) -> Stat | None:
     """The stat line of a process or of a thread, or None when there is none."""
     line = read_bytes(pid, "stat")

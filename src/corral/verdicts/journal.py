@@ -77,5 +77,4 @@ def _claim(journal: Journal, start: JournalEvent, ended_at: float | None, end_re
         ended_at=ended_at,
         end_reason=end_reason,
         many=journal.many,
-        missed=journal.missed,
     )

@@ -8,6 +8,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from corral.model.claim import AUTHORITY, Claim, ClaimKind
+from corral.model.journal import JournalEventKind
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, Wait
@@ -127,8 +128,9 @@ def decide_last_session(processes: Iterable[ProcessIdentity], sessions: Sequence
 def _choose(named: Sequence[tuple[Session, Claim]]) -> Session | str:
     highest = min(AUTHORITY[claim.kind] for _, claim in named)
     heard = [(session, claim) for session, claim in named if AUTHORITY[claim.kind] == highest]
-    if any(claim.missed for _, claim in heard):
-        return "a later report of its agent could not be written down: it may have had another session last"
+    # After an end that was lost no other session came.
+    if any(claim.missed is JournalEventKind.START for _, claim in heard):
+        return "a report of its agent could not be written down: it may have had another session last"
     still_open = {session.key for session, claim in heard if claim.ended_at is None}
     # Of several runtime.json of one process the newest counts: writers of old do not clear the one before.
     if len(still_open) > 1 and highest != AUTHORITY[ClaimKind.RUNTIME]:

@@ -79,7 +79,7 @@ def test_old_journals_of_the_dead_are_swept_and_young_ones_stay(world):
     assert process
     living = directory / f"{process.pid}-{process.start_ticks}.json"
     # A mark of a report that was lost stays as long as the journal that it is about.
-    marks = [path.with_name(f".{path.stem}.9999997-1.start.report") for path in (old, young, living)]
+    marks = [path.with_name(f".{path.stem}.9999997-1.start.1.report") for path in (old, young, living)]
     for path in (old, young, living, foreign, *marks):
         path.write_text("{}")
     month_ago = time.time() - 31 * 86_400

@@ -61,24 +61,32 @@ def test_until_the_next_start_a_journal_that_lacks_a_report_says_so(world, provi
 
 
 @ALL
-def test_an_end_that_was_lost_counts_while_its_process_runs(world, provider):
+def test_which_kind_was_lost_is_known_and_a_start_outweighs_an_end(world, provider):
     """A hook is often killed together with the agent that it was to report the end of."""
     cli = world.run(provider)
     cli.start("a")
     with stuck(world, provider):
         cli.end("a")
-    assert cli.journal.missed
+        assert cli.journal.missed == "end"
+        cli.start("b", source="clear")
+    assert cli.journal.missed == "start" and cli.current == ["a"]
     cli.kill()
-    assert not cli.journal.missed and cli.current == ["a"]
+    assert cli.journal.missed == "start"
 
 
-def test_a_start_that_was_lost_counts_also_when_its_process_has_ended(world):
+def test_what_is_lost_later_is_not_made_up_for_by_a_slow_report_from_before(world):
     cli = world.run("kimi-cli")
     cli.start("a")
-    with stuck(world, "kimi-cli"):
-        cli.start("b", source="clear")
-    cli.kill()
-    assert cli.journal.missed
+    with stuck(world, "kimi-cli", hooks_wait=True):
+        slow = threading.Thread(target=cli.start, args=("b", "clear"))
+        slow.start()
+        wait_until(lambda: marks(world, "kimi-cli"), "the slow hook waiting")
+        (before,) = marks(world, "kimi-cli")
+        parts = before.split(".")
+        later = ".".join([*parts[:2], "9999999-1", *parts[3:4], str(int(parts[4]) + 1), parts[5]])
+        Path(directory_of(str(world.state), "kimi-cli"), later).touch()
+    slow.join()
+    assert marks(world, "kimi-cli") == [later] and cli.journal.missed == "start"
 
 
 @ALL
@@ -126,7 +134,7 @@ def test_a_report_on_its_way_is_not_missing_and_one_that_was_killed_is(world, ki
             os.kill(int(mark.split(".")[2].partition("-")[0]), signal.SIGKILL)
             sending.join()
     sending.join()
-    wait_until(lambda: cli.journal.missed is killed, "the end of the hook")
+    wait_until(lambda: bool(cli.journal.missed) is killed, "the end of the hook")
     assert cli.current == (["a"] if killed else ["b"])
 
 

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from corral.model.claim import ClaimKind
+from corral.model.journal import JournalEventKind
 from corral.model.key import SessionKey
 from corral.model.restore import Attach, Refusal, Refused, Resume, Wait
 from corral.model.session import Session
@@ -121,11 +122,13 @@ def test_all_left_means_the_one_left_last():
     assert last(identity(10), old, new) == "new"
 
 
-def test_where_a_later_report_was_lost_the_last_session_is_not_known_unless_a_registry_says_it():
-    old = session("old", said(10, "old", 1.0, missed=True))
+def test_where_a_start_was_lost_the_last_session_is_not_known_unless_a_registry_says_it():
+    old = session("old", said(10, "old", 1.0, missed=JournalEventKind.START))
     assert last(identity(10), old) is None
-    left = session("left", said(10, "left", 1.0, ended_at=2.0, missed=True))
+    left = session("left", said(10, "left", 1.0, ended_at=2.0, missed=JournalEventKind.START))
     assert last(identity(10), left) is None
+    quit_unheard = session("quit", said(10, "quit", 1.0, missed=JournalEventKind.END))
+    assert last(identity(10), quit_unheard) == "quit"
     new = session("new", said(10, "new", 2.0, kind=ClaimKind.REGISTRY))
     assert last(identity(10), old, new) == "new"
 
