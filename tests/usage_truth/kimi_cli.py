@@ -7,7 +7,7 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from tests.usage_truth.truth import BAD_NUMBERS, ODD_TEXT, Chance, Files, Request, Tokens, Truth
+from tests.usage_truth.truth import BAD_NUMBERS, GARBAGE, ODD_TEXT, Chance, Files, Request, Tokens, Truth
 
 NAME = "kimi-cli"
 CONFIGURED = "truth-small"
@@ -206,7 +206,7 @@ class KimiCliHome:
         bad = _line(self._tick(), "StatusUpdate", {"token_usage": usage, "message_id": "bad"})
         deep = line.replace(b'"mcp_status": null', b'"mcp_status": ' + b"[" * 5000 + b"]" * 5000)
         behind, at, whole = self._status("glued")
-        kind = self._chance.randrange(5)
+        kind = self._chance.randrange(7)
         text = _line(self._tick(), "ContentPart", {"type": "text", "text": "x" * self._chance.randrange(9000)})
         session.lines.append(
             (
@@ -215,9 +215,11 @@ class KimiCliHome:
                 deep if deep != line else bad,
                 line[:-20] + behind,
                 text[: -self._chance.randrange(2, 30)] + json.dumps(json.loads(behind)).encode() + b"\n",
+                text[:-9] + b"\n",
+                GARBAGE,
             )[kind]
         )
-        if kind >= 3:
+        if kind in (3, 4):
             self._spend(session, f"{NAME}:{at!r}", at, whole)
         self._damaged.add(session.lines[-1])
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from tests.usage_truth.truth import BAD_NUMBERS, ODD_TEXT, UNPRICED, Chance, Files, Request, Tokens, Truth
+from tests.usage_truth.truth import BAD_NUMBERS, GARBAGE, ODD_TEXT, UNPRICED, Chance, Files, Request, Tokens, Truth
 
 NAME = "qwen-code"
+_MONTH = "{}/usage/token-usage-2026-10.jsonl"
 _ABORTED = "aborted turn"
 _UNCOUNTED = "response without token counts"
 
@@ -47,9 +49,11 @@ class QwenHome:
             gone = session.parent is None and session.session_id not in parents and self._chance.likely(0.3)
             if gone:
                 self._forget(session)
+            elif self._is_copied(session, sessions) and self._chance.likely(0.4):
+                self._orphan(session, sessions)
             else:
                 self._save(session)
-        self.files.add(f"{self._root}/usage/token-usage-2026-10.jsonl", *self._month)
+        self.files.add(_MONTH.format(self._root), *self._month)
         # Sums of whole runs, which count nothing new.
         rollup = {"sessionId": sessions[0].session_id, "models": {"m": {"inputTokens": 10**9}}}
         self.files.add(f"{self._root}/usage_record.jsonl", json.dumps(rollup).encode() + b"\n")
@@ -173,7 +177,7 @@ class QwenHome:
     def _bad(self, session: _Session) -> None:
         event = self._event(Tokens(5, 5, 0, 5, 0), "truth-large")
         number = self._chance.choice([bad for bad in BAD_NUMBERS if bad is not True])
-        kind = self._chance.randrange(3)
+        kind = self._chance.randrange(5)
         if kind == 0:
             record = self._telemetry(session, event | {"output_token_count": number})
             self._damaged.add(str(record["uuid"]))
@@ -181,7 +185,7 @@ class QwenHome:
             line = _line(self._make(session, "system", subtype="ui_telemetry", systemPayload={"uiEvent": event}))
             session.records.append(line[:-30] + b"\n")
             self._damaged.add(_name(session.records[-1]))
-        else:
+        elif kind == 2:
             line = _line(self._make(session, "system", subtype="ui_telemetry", systemPayload={"uiEvent": event}))
             self._response(session)
             place = next(
@@ -189,6 +193,10 @@ class QwenHome:
             )
             session.records[place] = line[:-30] + _line(session.records[place])  # torn, and gone on behind it
             self._damaged.add(_name(session.records[place]))
+        else:
+            text = _line(self._make(session, "tool_result", message={"parts": [{"text": self._text()}]}))
+            session.records.append(text[:-9] + b"\n" if kind == 3 else GARBAGE)
+            self._damaged.add(_name(session.records[-1]))
 
     def _fork(self, parent: _Session) -> _Session:
         """Every copied record names where it comes from; damaged lines are not copied."""
@@ -200,6 +208,28 @@ class QwenHome:
         fork.last = parent.last
         self._go_on(fork)
         return fork
+
+    def _is_copied(self, session: _Session, sessions: list[_Session]) -> bool:
+        """Forks have copies of it, and those have no forks: copies of copies name the nearer one only."""
+        forks = [one.session_id for one in sessions if one.parent == session.session_id]
+        return session.parent is None and bool(forks) and not any(one.parent in forks for one in sessions)
+
+    def _orphan(self, session: _Session, sessions: list[_Session]) -> None:
+        """Its transcript is gone, and forks have copies: they count, and its lines in the monthly file do not."""
+        forks = [one for one in sessions if one.parent == session.session_id]
+        copies = [one for fork in forks for one in fork.records if isinstance(one, dict) and "forkedFrom" in one]
+        own = {uuid for line in session.records for uuid in _list_uuids(line)} - {one["uuid"] for one in copies}
+        for known in (self._truth.requests, self._truth.tools):
+            for uuid in own & set(known):
+                known.pop(uuid)
+        self._truth.turns -= own
+        for uuid in own & set(self._truth.unrecorded) - {one["parentUuid"] for one in copies}:
+            self._truth.unrecorded.pop(uuid)
+        mine = [json.loads(line) for line in self._month]
+        mine = [one for one in mine if one["sessionId"] == session.session_id]
+        skipped = sum(one["source"] != "managed-auto-memory-remember" for one in mine)
+        if skipped:
+            self._truth.skips[_MONTH.format(self._root)] += skipped
 
     def _forget(self, session: _Session) -> None:
         """Its transcript is gone: the monthly file is all that is left, without turns, tools and traces."""
@@ -247,6 +277,11 @@ class QwenHome:
     def _tick(self) -> int:
         self._now += self._chance.randrange(1, 20_000)
         return self._now
+
+
+def _list_uuids(record: dict[str, Any] | bytes) -> list[str]:
+    """Of a record, and of those that a line holds which is none."""
+    return re.findall(r'"(?:uuid|parentUuid)":"([^"]+)"', _line(record).decode(errors="replace"))
 
 
 def _stamp(milliseconds: int) -> str:

@@ -39,7 +39,7 @@ def _usage_within_limits(world: World) -> tuple[Any, int]:
 
 @pytest.fixture
 def world(tmp_path: Path) -> World:
-    world = World(tmp_path, 8)
+    world = World(tmp_path, 9)
     world.write()
     return world
 

@@ -115,6 +115,8 @@ class Chance(random.Random):
 
 BAD_NUMBERS = (2**64, -1, 1.5, True, "12", float("nan"), 2**70, [1])
 """What can be no count of tokens."""
+GARBAGE = b"\0\0\xff no record at all\n"
+"""A line that nobody can read, and that does not look like usage."""
 ODD_TEXT = (
     "\u2028",
     "\ud800 lone",

@@ -7,16 +7,17 @@ import os
 import sys
 import time
 
-from corral.cli.output import print_json, print_lines
+from corral.cli.output import print_csv, print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
-from corral.cli.usage_table import print_csv, render
+from corral.cli.usage_table import list_csv_rows, render
 from corral.engine.account import update_ledger
 from corral.engine.footing import may_have_problem
 from corral.engine.ledger_access import ask_ledger
 from corral.engine.periods import find_zone, parse_budget, parse_keys, parse_time
 from corral.engine.plain import to_plain
+from corral.engine.usage_losses import say_loss
 from corral.engine.usage_report import KEYS, UsageQuery, UsageReport, name_untraced, report_usage
 from corral.errors import CorralError
 from corral.store.ledger import Ledger
@@ -35,12 +36,14 @@ examples:
   corral usage --since 2026-11-01 --budget 50     exit code 1 when more was spent
   corral usage --by month --budget 50             in any month
   corral usage --explain a0c3                     which lines were counted, merged, skipped
+  corral usage --check                            exit code 1 if the logs say otherwise
 
 Each request that a provider recorded is counted once, however often forks, undos and resumes copied it, on the
 session that first recorded it. Times are local unless --tz names a zone. SINCE and UNTIL are dates (2026-11-15), days
 (7d) or hours (12h) ago.
 
-exit codes: 0 ok, also when nothing was used · 1 the ledger can't be used, or more than the budget was spent · 2 usage
+exit codes: 0 ok, also when nothing was used · 1 the ledger can't be used, or more than the budget was spent, or with
+            --check something differs · 2 usage
             with --session or --explain also 3 ambiguous · with --explain 4 not found"""
 
 
@@ -63,6 +66,11 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     parser.add_argument("--project", metavar="DIR", help="only sessions that ran in DIR")
     parser.add_argument("--session", metavar="ID", help="only this session: its id, the start of it, or provider:id")
     parser.add_argument("--budget", metavar="AMOUNT", help="fail when more was spent; per day, week … if --by says so")
+    parser.add_argument("--check", action="store_true", help="recount from the logs and say where that differs")
+    parser.add_argument(
+        "--rebuild", action="store_true", help="make the ledger again from the logs; nothing it knows goes"
+    )
+    parser.add_argument("--acknowledge", action="store_true", help="take note of what was lost: it is said no more")
     parser.add_argument("--explain", metavar="SESSION", help="which lines of a session were counted, and why")
     shape = parser.add_mutually_exclusive_group()
     shape.add_argument("--json", action="store_true", help="print JSON")
@@ -71,6 +79,8 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
+    if args.check or args.rebuild or args.acknowledge:
+        return _care(args)
     if args.explain is not None:
         return _explain(args)
     zone = find_zone(args.tz)
@@ -99,7 +109,7 @@ def run(args: argparse.Namespace) -> int:
         report = report_usage(ledger, asked)
         return name_untraced(ledger, asked, report) if args.json else report, _find_trend(ledger, asked, now, drawn)
 
-    report, trend = ask_ledger(ask, or_memory=True)
+    report, trend = ask_ledger(ask, or_memory=True, tell=progress_bar())
     if budget is not None:
         from corral.engine.budget import check_budget
 
@@ -107,10 +117,21 @@ def run(args: argparse.Namespace) -> int:
     if args.json:
         print_json(to_plain(report))
     elif args.csv:
-        print_csv(report, query.by)
+        print_csv(list_csv_rows(report, query.by))
+        for loss in report.losses:
+            print(f"corral: {say_loss(loss)}", file=sys.stderr)
     else:
         print_lines(render(report, query.by, width=terminal_width(), colour=use_colour(), drawn=drawn, trend=trend))
     return 1 if report.budget is not None and report.budget.over else 0
+
+
+def _care(args: argparse.Namespace) -> int:
+    from corral.system.light_import import import_msgspec
+
+    import_msgspec()
+    from corral.cli.usage_care import run as run_care
+
+    return run_care(args)
 
 
 def _tell_config_problem() -> None:

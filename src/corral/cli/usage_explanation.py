@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 from corral.cli.screen import paint, tilde
 from corral.cli.usage_table import say_money
 from corral.engine.usage_explain import FileReport, LineReport, ModelReport, UsageExplanation
+from corral.engine.usage_losses import say_loss
 from corral.model.usage import TokenUsage
 from corral.system.text import printable
 
@@ -44,6 +45,7 @@ def render(explanation: UsageExplanation, zone: tzinfo, *, colour: bool) -> list
         kinds = ", ".join(f"{count:,} × {kind}" for kind, count in explanation.unrecorded.items())
         lines.append(f"- left a trace, and no tokens: {kinds}")
     lines.append("- this CLI never writes down: " + "; ".join(explanation.untraced))
+    lines += [f"- note: {say_loss(loss)}" for loss in explanation.losses]
     if explanation.notice:
         lines.append(f"- note: {explanation.notice}")
     return lines

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from corral.cli.screen import cells, paint, table, tilde
@@ -39,7 +38,7 @@ def render(
         return [nothing, *remarks, *_budget_lines(report.budget, colour)]
     if by == ("tool",):
         rows = [("TOOL", "CALLS"), *((row.key["tool"] or "", f"{row.calls:,}") for row in report.rows)]
-        notice = [paint(report.notice, "amber", colour)] if report.notice else []
+        notice = [paint(text, "amber", colour) for text in (*report.notes, report.notice) if text]
         return [*table(rows, (0,), width), *notice, *_budget_lines(report.budget, colour)]
     head = _head(any(row.turns is not None for row in report.rows))
     room = width - sum(2 + _least_width(name, report) for name in by)
@@ -214,12 +213,9 @@ def _remarks(report: UsageReport) -> list[str]:
     return remarks
 
 
-def print_csv(report: UsageReport, by: tuple[str, ...]) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+def list_csv_rows(report: UsageReport, by: tuple[str, ...]) -> Iterator[Sequence[object]]:
     kinds = ("input", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning")
-    writer.writerow([*by, "events", *kinds, "cost", "currency", "unpriced_events", "assumed_events", "calls", "turns"])
+    yield ([*by, "events", *kinds, "cost", "currency", "unpriced_events", "assumed_events", "calls", "turns"])
     for row in report.rows:
         cost = row.cost
         amount = "" if cost.amount is None else str(cost.amount)
@@ -233,4 +229,4 @@ def print_csv(report: UsageReport, by: tuple[str, ...]) -> None:
             "" if row.calls is None else row.calls,
             "" if row.turns is None else row.turns,
         ]
-        writer.writerow([*keys, row.events, *tokens, *tail])
+        yield ([*keys, row.events, *tokens, *tail])

@@ -5,7 +5,6 @@ Standard library only: it is compared on every run, and made anew only when it d
 
 from __future__ import annotations
 
-import marshal
 import os
 import time
 from collections.abc import Sequence
@@ -54,7 +53,11 @@ def find_currency(ledger: Ledger) -> tuple[str, Decimal]:
 def find_unknown_prices(ledger: Ledger) -> dict[str, str]:
     """Models, in lower case, that the configuration prices as one that nobody lists; as which one."""
     kept = ledger.find_memo(UNKNOWN_PRICES)
-    return marshal.loads(kept) if kept else {}
+    if not kept:
+        return {}
+    import json
+
+    return json.loads(kept)
 
 
 def may_have_problem(ledger: Ledger) -> bool:

@@ -1,4 +1,4 @@
-"""Asking the ledger for a view: a torn page is mended once, and what goes wrong with its file is told as such."""
+"""Asking the ledger for a view: a damaged one is made again, and what goes wrong with its file is told as such."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 from corral.errors import CorralError
+from corral.store.checksums import Damaged, is_damage
 from corral.store.ledger import Ledger
 from corral.system import places
 
@@ -15,54 +16,43 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import TypeVar
 
+    from corral.engine.account import Tell
+
     _T = TypeVar("_T")
 
 
-def ask_ledger(ask: Callable[[Ledger], _T], *, or_memory: bool = False) -> _T:
+def ask_ledger(ask: Callable[[Ledger], _T], *, or_memory: bool = False, tell: Tell | None = None) -> _T:
     """What `ask` finds in the ledger of this user. Raises CorralError when it can't be used.
 
-    When a page turns out to be torn, the ledger is made anew and asked once more: `ask` must bear being called again.
+    When something in it is not as it was written, the ledger is made again and asked once more: `ask` must bear being
+    called again. `tell` hears how far that is.
     With `or_memory`, one that lives in memory stands in where nothing can be written: it reads all logs every time.
     """
     with telling_trouble():
-        ledger = _open(or_memory)
+        ledger = _open(or_memory, tell)
         try:
-            return _ask(ledger, ask)
+            return ask(ledger)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            # What a newer corral made is its own.
+            if not is_damage(error) or ledger.read_only:
+                raise
+            why = str(error)
+        finally:
+            ledger.close()
+        ledger = mend_ledger(why, ledger.found, unwritable=ledger.unwritable, tell=tell)
+        try:
+            return ask(ledger)
         finally:
             ledger.close()
 
 
-def _ask(ledger: Ledger, ask: Callable[[Ledger], _T]) -> _T:
-    try:
-        return ask(ledger)
-    except sqlite3.DatabaseError as error:
-        # What a newer corral made is its own.
-        if not is_torn(error) or ledger.read_only or ledger.in_memory:
-            raise
-        ledger.rebuild(str(error))
-    return ask(ledger)
+def mend_ledger(
+    why: str, seen: os.stat_result | None, *, unwritable: str | None = None, tell: Tell | None = None
+) -> Ledger:
+    """Where something in the file `seen` is not as it was written: the ledger, made again. Raises as that does."""
+    from corral.engine.rebuilding import make_again
 
-
-def mend_ledger(why: str, seen: os.stat_result) -> str | None:
-    """For whoever asks it by other means, and found a torn page in the file `seen`: what a person should know.
-
-    None when it can't be mended: it is not ours to change. Raises OSError or sqlite3.Error.
-    """
-    ledger = Ledger(places.state_dir())
-    try:
-        if ledger.read_only:
-            return None
-        # Opening it may have been enough, and others may have been quicker: then another file stands there.
-        if os.path.samestat(seen, os.stat(ledger.path)):
-            ledger.rebuild(why)
-        return ledger.notice or f"the ledger could not be used ({why}): another corral has just made it anew"
-    finally:
-        ledger.close()
-
-
-def is_torn(error: sqlite3.DatabaseError) -> bool:
-    """Whether a page is not what it should be: that has no class of its own, and only a forbidden word has none too."""
-    return type(error) is sqlite3.DatabaseError and getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_AUTH
+    return make_again(places.state_dir(), why, seen, unwritable=unwritable, tell=tell)
 
 
 @contextmanager
@@ -83,9 +73,12 @@ def _is_full(directory: str) -> bool:
         return False
 
 
-def _open(or_memory: bool) -> Ledger:
+def _open(or_memory: bool, tell: Tell | None) -> Ledger:
     try:
-        return Ledger(places.state_dir(), aside=True)
+        try:
+            return Ledger(places.state_dir(), aside=True)
+        except Damaged as damaged:
+            return mend_ledger(str(damaged), damaged.seen, tell=tell)
     except OSError as error:
         if not or_memory:
             raise

@@ -15,7 +15,9 @@ from msgspec import Struct
 from msgspec.structs import astuple
 
 from corral.engine.settings import read_settings
+from corral.engine.usage_losses import list_losses
 from corral.engine.usage_session import NamedSession, find_named
+from corral.engine.usage_types import LossRow
 from corral.model.prices import PICOS, ModelRates
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
 from corral.store.ledger import Ledger
@@ -112,10 +114,12 @@ class UsageExplanation(Struct, frozen=True, kw_only=True):
     untraced: tuple[str, ...]
     """Kinds of calls that this CLI never writes down."""
     notice: str | None = None
+    losses: tuple[LossRow, ...] = ()
 
 
 def explain_usage(ledger: Ledger, name: str) -> UsageExplanation:
     """Everything about one session's count. Raises NotFound or Ambiguous."""
+    ledger.checks.tables("sessions", "homes", "events", "deeds", "unrecorded")
     session = find_named(ledger, name)
     who = (session.provider.name, session.home, session.session_id)
     owned = events_of(ledger.db, *who)
@@ -150,6 +154,7 @@ def explain_usage(ledger: Ledger, name: str) -> UsageExplanation:
         unrecorded=count_unrecorded(ledger.db, *who),
         untraced=session.provider.unrecorded_kinds,
         notice=ledger.notice,
+        losses=list_losses(ledger),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 
+from corral.engine.kept_sums import UNRECORDED, find_rows
 from corral.engine.usage_types import SkipRow, UnrecordedRow, UsageQuery
 from corral.store.ledger import Ledger
 
@@ -25,6 +26,7 @@ _PLACED = (
 
 def list_skips(ledger: Ledger, query: UsageQuery) -> tuple[list[SkipRow], list[str]]:
     """What was skipped of what is asked about, each once; and the filters of which not all of it is known."""
+    _check_skips(ledger)
     asked = [(name, column, value) for name, column in _PLACED if (value := getattr(query, name)) is not None]
     known = "".join(f", {column} IS NULL" for _, column, _ in asked)
     where = " AND ".join(f"coalesce({column}, ?) = ?" for _, column, _ in asked)
@@ -39,6 +41,13 @@ def list_skips(ledger: Ledger, query: UsageQuery) -> tuple[list[SkipRow], list[s
     if rows and query.model is not None:
         vague.append("model")
     return list(_name_once(rows)), vague
+
+
+def _check_skips(ledger: Ledger) -> None:
+    """Also the files in which something was skipped. Raises Damaged."""
+    ledger.checks.tables("skips")
+    sources = ledger.db.execute("SELECT DISTINCT source FROM skips").fetchall()
+    ledger.checks.rows("sources", (source for (source,) in sources))
 
 
 def _name_once(rows: Iterable[Row]) -> Iterator[SkipRow]:
@@ -70,11 +79,20 @@ def where_clause(query: UsageQuery, table: str) -> tuple[str, list[object]]:
 def list_unrecorded(ledger: Ledger, query: UsageQuery) -> list[UnrecordedRow]:
     """Calls that left a trace and no tokens, of any model: none is recorded of them."""
     where, values = where_clause(query, "unrecorded")
-    rows = ledger.db.execute(
-        "SELECT homes.provider, kind, count(*) FROM unrecorded JOIN sessions ON sessions.id = session"
-        f" JOIN homes ON homes.id = sessions.home{where} GROUP BY 1, 2 ORDER BY 1, 2",
-        values,
-    )
+
+    def count() -> list[Row]:
+        ledger.checks.tables("unrecorded", "homes")
+        owners = ledger.db.execute("SELECT DISTINCT session FROM unrecorded").fetchall()
+        ledger.checks.rows("sessions", (session for (session,) in owners))
+        return ledger.db.execute(
+            "SELECT homes.provider, kind, count(*) FROM unrecorded"
+            " CROSS JOIN sessions NOT INDEXED ON sessions.id = session"
+            f" CROSS JOIN homes NOT INDEXED ON homes.id = sessions.home{where} GROUP BY 1, 2 ORDER BY 1, 2",
+            values,
+        ).fetchall()
+
+    of_all = query.since is None and query.until is None
+    rows = find_rows(ledger, UNRECORDED, (where, values), count) if of_all else count()
     return [UnrecordedRow(provider=provider, kind=kind, events=count) for provider, kind, count in rows]
 
 
@@ -88,8 +106,10 @@ def say_vague(query: UsageQuery, unrecorded: list[UnrecordedRow], vague: list[st
 
 def list_concerned(ledger: Ledger, query: UsageQuery) -> set[str]:
     """The providers that have anything to do with what is asked about."""
+    ledger.checks.tables("homes")
     if query.project is None and query.session is None:
         return {name for (name,) in ledger.db.execute("SELECT provider FROM homes") if query.provider in (None, name)}
+    ledger.checks.tables("sessions")
     where, values = where_clause(query._replace(since=None, until=None), "")
     rows = ledger.db.execute(
         f"SELECT DISTINCT provider FROM sessions JOIN homes ON homes.id = sessions.home{where}", values

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, tzinfo
 from itertools import pairwise
 
-from corral.engine.kept_sums import find_rows
+from corral.engine.kept_sums import ROWS, find_rows
 from corral.engine.usage_labels import TIME_KEYS, Labels
 from corral.engine.usage_types import UsageQuery
+from corral.store.checksums import Damaged
 from corral.store.ledger import Ledger
 
 TYPE_CHECKING = False
@@ -29,20 +30,31 @@ _LONGEST_DAYS = 4_000
 _COLUMNS = {
     "session": ("provider", "session_id"),
     "project": ("work_dir",),
-    "model": ("nullif(model, '')",),
+    "model": ("nullif(labels.model, '')",),
     "provider": ("provider",),
-    "branch": ("nullif(branch, '')",),
+    "branch": ("nullif(labels.branch, '')",),
 }
 _CUT = """
-SELECT CAST(at / 900 AS INTEGER) AS quarter, session, coalesce(model, '') AS model, coalesce(branch, '') AS branch,
+SELECT CAST(at / 900 AS INTEGER) AS quarter, session,
+    (
+        SELECT id FROM labels NOT INDEXED
+        WHERE model = coalesce(events.model, '') AND branch = coalesce(events.branch, '')
+    ) AS label,
     0 AS turns, 1 AS events, input, cache_read, cache_write, cache_write_1h, output, reasoning,
     coalesce(dollars, 0) AS dollars, coalesce(picos, 0) AS picos, dollars IS NULL AS unpriced, assumed
 FROM events WHERE session IN (SELECT session FROM quarters WHERE quarter = ?) AND at >= ? AND at < ?
-UNION ALL SELECT CAST(at / 900 AS INTEGER), session, '', '', 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
+UNION ALL SELECT CAST(at / 900 AS INTEGER), session,
+    (SELECT id FROM labels NOT INDEXED WHERE model = '' AND branch = ''), 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 FROM deeds WHERE session IN (SELECT session FROM quarters WHERE quarter = ?) AND at >= ? AND at < ? AND kind = 'turn'"""
 """Of a quarter that the query cuts in two: the events and turns themselves, as rows of sums."""
 
+_WHOLE = "(SELECT * FROM quarters WHERE quarter >= ? AND quarter < ?)"
+_LAST_QUARTER = 281_000_000
+"""That of the year 9989; clocks of the standard library end soon after."""
+
 Sums = dict[tuple[str | None, ...], list[int]]
+_Piece = tuple[str, list[int | float], int]
+"""What to add up, as SQL, its values, and a quarter whose local name is that of all of it."""
 
 
 def add_up(ledger: Ledger, query: UsageQuery) -> Sums:
@@ -57,14 +69,19 @@ def add_up(ledger: Ledger, query: UsageQuery) -> Sums:
     pieces = list(_list_pieces(ledger, query))
 
     def add_pieces() -> list[Row]:
+        _check(ledger, query, pieces)
         rows: list[Row] = []
         for source, given, quarter in pieces:
             some = ledger.db.execute(f"{select}{source}{rest}", (*given, *values))
             rows += [(quarter, *row) for row in some if row[-1] is not None]  # else nothing was there to add up
+        if any(type(number) is not int for row in rows for number in row[-len(SUMMED) :]):
+            raise Damaged("sums are no numbers")
         return rows
 
     of_all = query.since is None and query.until is None
-    for quarter, *row in find_rows(ledger, (select, rest, values, pieces), add_pieces) if of_all else add_pieces():
+    for quarter, *row in (
+        find_rows(ledger, ROWS, (select, rest, values, pieces), add_pieces) if of_all else add_pieces()
+    ):
         named = dict(zip(columns, row, strict=False))
         key = tuple(_name(part, named, labels, quarter) for part in query.by)
         sums, known = row[len(columns) :], found.get(key)
@@ -77,10 +94,26 @@ def list_models(ledger: Ledger, query: UsageQuery) -> set[str]:
     query = query._replace(by=("model",))
     where, values = _filter_sql(query)
     found: set[str] = set()
-    for source, given, _ in _list_pieces(ledger, query):
-        rows = ledger.db.execute(f"SELECT DISTINCT model FROM {source}{_join_sql(query)}{where}", (*given, *values))
+    pieces = list(_list_pieces(ledger, query))
+    _check(ledger, query, pieces)
+    for source, given, _ in pieces:
+        rows = ledger.db.execute(
+            f"SELECT DISTINCT labels.model FROM {source}{_join_sql(query)}{where}", (*given, *values)
+        )
         found.update(model for (model,) in rows if model)
     return found
+
+
+def _check(ledger: Ledger, query: UsageQuery, pieces: Sequence[_Piece]) -> None:
+    """Whether what is about to be added up is as it was written. Raises Damaged."""
+    since, until = (None if at is None else int(at // _QUARTER_S) for at in (query.since, query.until))
+    ledger.checks.sums(since, until)
+    for source, given, _ in pieces:
+        if source != _WHOLE:
+            sessions = ledger.db.execute("SELECT DISTINCT session FROM quarters WHERE quarter = ?", (given[0],))
+            ledger.checks.sessions([session for (session,) in sessions.fetchall()])
+    if "sessions" in _join_sql(query):
+        ledger.checks.tables("sessions", "homes")
 
 
 def _name(key: str, named: dict[str, str | None], labels: Labels, quarter: int) -> str | None:
@@ -90,7 +123,7 @@ def _name(key: str, named: dict[str, str | None], labels: Labels, quarter: int) 
     return parts[0] if len(parts) == 1 else ":".join(part or "" for part in parts)
 
 
-def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[tuple[str, list[object], int]]:
+def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[_Piece]:
     """What is to be added up, each piece with a quarter whose local name is that of all of it.
 
     SQLite goes through the quarters of one day faster than it sorts all of them by day.
@@ -99,6 +132,8 @@ def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[tuple[str, list[
     ((most,),) = ledger.db.execute("SELECT max(quarter) FROM quarters").fetchall()
     if least is None:
         return
+    if not (isinstance(least, int) and isinstance(most, int) and 0 <= least <= most < _LAST_QUARTER):
+        ledger.checks.sums()  # some log has such times, or somebody else
     since = 0.0 if query.since is None else query.since
     until = float((most + 1) * _QUARTER_S) if query.until is None else query.until
     first, last = -int(-since // _QUARTER_S), int(until // _QUARTER_S)
@@ -106,7 +141,7 @@ def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[tuple[str, list[
     begin, end = max(first, least), min(last, most + 1)
     cuts = _list_cuts(ledger, query.zone, begin, end, 4 if "hour" in times else _DAY) if times else [begin, end]
     for one, other in pairwise(cuts):
-        yield "(SELECT * FROM quarters WHERE quarter >= ? AND quarter < ?)", [one, other], one
+        yield _WHOLE, [one, other], one
     for quarter in {first - 1, last}:
         bounds = [max(since, quarter * _QUARTER_S), min(until, (quarter + 1) * _QUARTER_S)]
         if not first <= quarter < last and bounds[0] < bounds[1] and least <= quarter <= most:
@@ -114,9 +149,13 @@ def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[tuple[str, list[
 
 
 def _join_sql(query: UsageQuery) -> str:
+    joined = ""
+    if query.model is not None or not NOT_OF_TURNS.isdisjoint(query.by):
+        joined += " CROSS JOIN labels NOT INDEXED ON labels.id = label"
     if query.provider or query.project or query.session or not _OF_SESSIONS.isdisjoint(query.by):
-        return " JOIN sessions ON sessions.id = session JOIN homes ON homes.id = sessions.home"
-    return ""
+        joined += " CROSS JOIN sessions NOT INDEXED ON sessions.id = session"
+        joined += " CROSS JOIN homes NOT INDEXED ON homes.id = sessions.home"
+    return joined
 
 
 def _filter_sql(query: UsageQuery) -> tuple[str, list[object]]:
@@ -124,7 +163,7 @@ def _filter_sql(query: UsageQuery) -> tuple[str, list[object]]:
         ("provider", query.provider),
         ("work_dir", query.project),
         ("session_id", query.session),
-        ("model", query.model),
+        ("labels.model", query.model),
     )
     terms = [f"{column} = ?" for column, value in filters if value is not None]
     if query.model is not None or not NOT_OF_TURNS.isdisjoint(query.by):

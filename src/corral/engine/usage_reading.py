@@ -42,6 +42,8 @@ class Pending(NamedTuple):
     source: UsageSource
     before: SourceState | None
     size: int
+    former: UsageSource | None = None
+    """What the ledger took the file for, if its lines counted otherwise then: they are read from the start again."""
 
 
 class Reader:
@@ -54,15 +56,17 @@ class Reader:
 
     def read(self, pending: Pending) -> Rows | None:
         """What is new in one file; from the start when it is not the file it was."""
-        provider, source, before, _ = pending
+        provider, source, before, _, former = pending
         fd = open_regular(source.path)
         if isinstance(fd, Unreadable):
             return None if fd.code == "io:ENOENT" else self._tell_unread(pending, fd.reason)
         try:
             seen = os.fstat(fd)
             head = os.pread(fd, _HEAD_BYTES, 0)
-            since = before.offset if before is not None and _goes_on(fd, head, before) else 0
+            goes_on = before is not None and former is None and _goes_on(fd, head, before)
+            since = before.offset if before is not None and goes_on else 0
             batch = provider.read_usage(source, since, fd)
+            wrong = None if former is None else provider.read_usage(former, 0, fd)
             tail = _sum_tail(fd, batch.next_offset)
         except OSError as error:
             return self._tell_unread(pending, error.strerror or str(error))
@@ -73,7 +77,7 @@ class Reader:
         )
         models = self._find_models(provider, source, batch.events)
         begun_at = self._told.find_begin(provider.name, source.home, source.session_id) if source.session_id else None
-        return make_rows(Reading(source, state, batch, models, since, begun_at), self.pricer)
+        return make_rows(Reading(source, state, batch, models, since, begun_at, wrong), self.pricer)
 
     def _tell_unread(self, pending: Pending, reason: str) -> Rows:
         """A skip, with a state that no file has: it is tried again whenever all is looked at."""

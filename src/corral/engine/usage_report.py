@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from corral.engine.footing import find_currency, find_unknown_prices
+from corral.engine.kept_sums import keep_found
 from corral.engine.usage_gaps import list_concerned, list_skips, list_unrecorded, say_vague, where_clause
-from corral.engine.usage_groups import NOT_OF_TURNS, SUMMED, add_up, list_models
+from corral.engine.usage_groups import NOT_OF_TURNS, SUMMED, Sums, add_up, list_models
+from corral.engine.usage_losses import list_losses, say_loss
 from corral.engine.usage_types import (
     CostReport,
     PriceOrigin,
@@ -31,6 +33,7 @@ __all__ = [
     "UsageQuery",
     "UsageReport",
     "UsageRow",
+    "list_rows",
     "name_untraced",
     "report_usage",
 ]
@@ -41,7 +44,33 @@ _PICOS = 10**12
 
 
 def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
-    """Group what is stored. Nothing is read from a provider here."""
+    """Group what is stored. Nothing is read from a provider here.
+
+    Whatever is used is checked first. Raises Damaged where it is not as it was written.
+    """
+    with ledger.reading():
+        report = _report(ledger, query)
+    keep_found(ledger)
+    return report
+
+
+def list_rows(ledger: Ledger, query: UsageQuery) -> tuple[UsageRow, ...]:
+    """The rows of such a report alone: what is missing from them is not asked for."""
+    code, rate = find_currency(ledger)
+    with ledger.reading():
+        groups = add_up(ledger, query)
+    keep_found(ledger)
+    turns_known = query.model is None and NOT_OF_TURNS.isdisjoint(query.by)
+    return tuple(
+        _row(dict(zip(query.by, key, strict=True)), sums, rate, code, turns_known) for key, sums in _order(groups)
+    )
+
+
+def _order(groups: Sums) -> list[tuple[tuple[str | None, ...], list[int]]]:
+    return sorted(groups.items(), key=lambda item: tuple(part or "" for part in item[0]))
+
+
+def _report(ledger: Ledger, query: UsageQuery) -> UsageReport:
     code, rate = find_currency(ledger)
     by_tool = query.by == ("tool",)
     turns_known = query.model is None and NOT_OF_TURNS.isdisjoint(query.by) and not by_tool
@@ -49,11 +78,12 @@ def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
     total = [sum(column) for column in zip(*groups.values(), strict=True)] or [0] * len(SUMMED)
     if not turns_known and query.model is None and not by_tool:
         total[0] = sum(sums[0] for sums in add_up(ledger, query._replace(by=())).values())
-    ordered = sorted(groups.items(), key=lambda item: tuple(part or "" for part in item[0]))
     rows = (
         _count_tools(ledger, query)
         if by_tool
-        else (_row(dict(zip(query.by, key, strict=True)), sums, rate, code, turns_known) for key, sums in ordered)
+        else (
+            _row(dict(zip(query.by, key, strict=True)), sums, rate, code, turns_known) for key, sums in _order(groups)
+        )
     )
     skipped, vague = list_skips(ledger, query)
     unrecorded = list_unrecorded(ledger, query)
@@ -65,14 +95,21 @@ def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
         skipped=tuple(skipped),
         notice=ledger.notice,
         prices=tuple(_list_origins(ledger, query)),
-        notes=(*say_vague(query, unrecorded, vague), *_say_unknown_prices(ledger, query)),
+        notes=(
+            *map(say_loss, losses := list_losses(ledger)),
+            *say_vague(query, unrecorded, vague),
+            *_say_unknown_prices(ledger, query),
+        ),
+        losses=losses,
     )
 
 
 def _list_origins(ledger: Ledger, query: UsageQuery) -> Iterator[PriceOrigin]:
     narrowed = any(value is not None for value in query[query._fields.index("since") :])
     models = list_models(ledger, query) if narrowed else None
-    for *origin, dated, assumed in ledger.db.execute("SELECT * FROM prices ORDER BY model, listed_as, source, dated"):
+    ledger.checks.tables("prices")
+    query_all = "SELECT model, listed_as, source, dated, assumed FROM prices ORDER BY model, listed_as, source, dated"
+    for *origin, dated, assumed in ledger.db.execute(query_all):
         if models is None or origin[0] in models:
             yield PriceOrigin(*origin, dated=dated or None, assumed=bool(assumed))
 
@@ -98,11 +135,12 @@ def _row(key: dict[str, str | None], sums: Sequence[int], rate: Decimal, currenc
 
 
 def _count_tools(ledger: Ledger, query: UsageQuery) -> Iterator[UsageRow]:
+    ledger.checks.tables("deeds", "sessions", "homes")
     where, values = where_clause(query, "deeds")
     where += " AND kind = 'tool'" if where else " WHERE kind = 'tool'"
     rows = ledger.db.execute(
-        "SELECT name, count(*) FROM deeds JOIN sessions ON sessions.id = session"
-        f" JOIN homes ON homes.id = sessions.home{where} GROUP BY name ORDER BY 2 DESC, 1",
+        "SELECT name, count(*) FROM deeds NOT INDEXED CROSS JOIN sessions NOT INDEXED ON sessions.id = session"
+        f" CROSS JOIN homes NOT INDEXED ON homes.id = sessions.home{where} GROUP BY name ORDER BY 2 DESC, 1",
         values,
     )
     nothing = CostReport(amount=None, currency="USD", unpriced_events=0, assumed_events=0)

@@ -12,6 +12,7 @@ from corral.engine.gather import environment
 from corral.engine.naming import Name, parse_name
 from corral.engine.settings import read_settings
 from corral.engine.told_sessions import ToldSessions
+from corral.engine.usage_families import Ties
 from corral.engine.usage_homes import list_usage_homes
 from corral.engine.usage_types import UsageQuery
 from corral.errors import Ambiguous, NotFound
@@ -85,6 +86,7 @@ def narrow_to_session(ledger: Ledger, query: UsageQuery) -> UsageQuery:
 
     A name that the ledger does not know stays: such a session has used nothing.
     """
+    ledger.checks.tables("sessions", "homes")
     wanted = parse_name(query.session or "")
     known = {
         (provider, session_id)
@@ -102,13 +104,15 @@ def narrow_to_session(ledger: Ledger, query: UsageQuery) -> UsageQuery:
 def _list_sources(ledger: Ledger, provider: Provider, wanted: Name) -> Iterator[UsageSource]:
     if wanted.provider in (None, provider.name):
         env = environment(read_settings(), Cache(places.cache_dir()))
-        for home in list_usage_homes(provider, env, ledger, ToldSessions(places.state_dir())):
-            yield from provider.list_usage_sources(home)
+        homes = list_usage_homes(provider, env, ledger, ToldSessions(places.state_dir()))
+        listed = (source for home in homes for source in provider.list_usage_sources(home))
+        yield from Ties(ledger, provider.name, listed).sources
 
 
 def _list_known(
     ledger: Ledger, sources: dict[str, list[UsageSource]]
 ) -> Iterator[tuple[str, str, str, str, str | None]]:
+    ledger.checks.tables("sessions", "homes")
     yield from list_sessions(ledger.db)
     for listed in sources.values():
         for source in listed:

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from corral.engine.account import Progress, Tell
 from corral.engine.usage_reading import Pending, Reader, read_pending
 from corral.store.ledger import Ledger
-from corral.store.ledger_backup import back_up
+from corral.store.ledger_backup import back_up, is_due
 from corral.store.ledger_rows import Rows
 
 _ROWS_AT_ONCE = 20_000
@@ -56,6 +56,14 @@ def _read_and_store(
     waiting: list[Rows] = []
     count = 0
     left: list[Pending] = []
+    again = [one for one in pending if one.former is not None]
+    pending = [one for one in pending if one.former is None]
+    if deadline is not None and sum(one.size for one in again) > HURRIED_BYTES:
+        left += again
+    elif again:
+        # In one piece: what one of a family counts otherwise, the others do not.
+        ledger.store_rows([rows for one in again if (rows := reader.read(one)) is not None], reader.pricer)
+        done += sum(one.size for one in again)
     found = read_pending(reader, pending) if deadline is None else _read_in_time(reader, pending, deadline, left)
     for some, size in found:
         waiting += some
@@ -85,8 +93,10 @@ def _read_in_time(
 
 
 def finish(ledger: Ledger) -> None:
-    """Copy the ledger, if something was stored."""
-    if ledger.changed:
+    """Copy the ledger, if something was stored. Raises Damaged: damage must not take the place of copies without it."""
+    if ledger.changed and is_due(ledger):
+        if not ledger.just_built:
+            ledger.checks.all()
         # Without its copy the ledger is as good as before; the next change tries again.
         with suppress(OSError, sqlite3.Error):
             back_up(ledger)

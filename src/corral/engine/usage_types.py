@@ -92,6 +92,18 @@ class PriceOrigin(NamedTuple):
     """Which model it stands for is assumed."""
 
 
+class LossRow(NamedTuple):
+    """What was counted once and could not be saved when the ledger was found damaged. Times are epoch seconds."""
+
+    noticed_at: float
+    what: str
+    events: int | None
+    """At least so many; null: can't be told, perhaps none."""
+    since: float | None
+    until: float | None
+    """Of which time it was; null where that can't be told."""
+
+
 class UsageReport(NamedTuple):
     """`corral usage --json`."""
 
@@ -106,3 +118,5 @@ class UsageReport(NamedTuple):
     """Of the models that were priced in it."""
     notes: tuple[str, ...] = ()
     """Sentences about what else is in this report, or should be."""
+    losses: tuple[LossRow, ...] = ()
+    """What is missing from every report until it is acknowledged; `notes` says the same in words."""

@@ -127,7 +127,7 @@ def _look(path: str, begun_ns: int) -> tuple[int, ...]:
     except OSError:
         return (-1,) * FIELDS
     margin = _FINE_NS if seen.st_mtime_ns % 1_000_000_000 else _COARSE_NS
-    if seen.st_mtime_ns > begun_ns - margin:
+    if max(seen.st_mtime_ns, seen.st_ctime_ns) > begun_ns - margin:
         return _UNSURE
     return to_stamp(seen)
 

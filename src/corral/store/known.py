@@ -17,7 +17,7 @@ _Entry = tuple[str, int, SessionRecord]
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_entries = msgspec.msgpack.Decoder(list[_Entry]).decode
-_decode_ids = msgspec.msgpack.Decoder(list[str]).decode
+_decode_ids = msgspec.msgpack.Decoder(tuple[list[str], float]).decode
 
 
 class BrokenShelf(Exception):
@@ -31,6 +31,7 @@ class Shelf(NamedTuple):
     seal: bytes
     """What the directory looked like as a whole; empty when it was still changing."""
     resting_ids: bytes
+    """The ids of the entries below, and when the newest record of them all was written."""
     notable: bytes
     """Entries that a survey wants to see: not idle, or with a runtime.json beside them."""
     resting: bytes
@@ -62,13 +63,13 @@ class KnownRecords:
             return None
         try:
             notable = _decode_entries(shelf.notable)
-            ids = _decode_ids(shelf.resting_ids)
+            ids, recorded_at = _decode_ids(shelf.resting_ids)
         except msgspec.DecodeError:
             return None
         self._settled.add(directory)
         found: list[SessionRecord | Resting] = [entry[2] for entry in notable]
         if ids:
-            found.append(Resting(ids, lambda: _load_resting(shelf)))
+            found.append(Resting(ids, lambda: _load_resting(shelf), recorded_at))
         return found
 
     def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:
@@ -145,7 +146,8 @@ class _Directory:
             is_resting = record.sidecar is None and decide_resting(record)[0] is State.IDLE
             (resting if is_resting else notable).append(entry)
         ids = [entry[2].session_id for entry in resting]
-        return Shelf(self._name, self.seal, _encode(ids), _encode(notable), _encode(resting))
+        recorded_at = max((entry[2].recorded_at or 0.0 for entry in resting), default=0.0)
+        return Shelf(self._name, self.seal, _encode((ids, recorded_at)), _encode(notable), _encode(resting))
 
 
 def _load_resting(shelf: Shelf) -> list[SessionRecord]:

@@ -9,176 +9,287 @@ import errno
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Generator, Iterable, Mapping
+from contextlib import contextmanager, nullcontext, suppress
+from zlib import crc32
 
-from corral.store.ledger_rows import Pricer, Reading, Rows, SourceState
+from corral.light_typing import NamedTuple
+from corral.store.checksums import Damaged, add_functions, is_damage, is_right, select_rows, set_sums, sum_row
+from corral.store.ledger_checks import Checks
+from corral.store.ledger_rows import Pricer, Reading, Row, Rows, SourceState
 from corral.store.private_file import flush, make_private, name_aside, read_only_uri
 from corral.version import __version__
 
-__all__ = ["SCHEMA", "Ledger", "Reading", "SourceState"]
+__all__ = ["SCHEMA", "Known", "Ledger", "Reading", "SourceState", "find_schema", "is_newer", "set_shape"]
 
-SCHEMA = 3
+SCHEMA = 4
 _BUSY_SECONDS = 30.0
 _WRITE_CACHE_KIB = 24 << 10
 _LATE_INDEX = "events_by_session"
 """Made when everything is there, where a ledger is built aside: that is quicker than to keep it up."""
 _PRICED_BY = "priced_by"
 _CHANGE = "change"
-_STATE = ", ".join(SourceState._fields)
+_STATE_COLUMNS = slice(2, 2 + len(SourceState._fields))
+
+
+class Known(NamedTuple):
+    """What a ledger that another one replaces was told and no log may tell any more. It decides how logs are read."""
+
+    homes: Mapping[str, Collection[str]]
+    """By provider."""
+    described: Mapping[str, str]
+    """Whose file each one was that was read, as JSON, by its path."""
+    read: Mapping[str, Collection[str]]
+    """Sessions whose own logs were read, by provider."""
 
 
 class Ledger:
     """One file, several processes: readers never wait, writers take turns."""
 
-    def __init__(self, state_dir: str, *, aside: bool = False, unwritable: str | None = None) -> None:
-        """Raises OSError or sqlite3.Error when there can be no ledger at all.
+    def __init__(
+        self, state_dir: str, *, aside: bool = False, again: bool = False, unwritable: str | None = None
+    ) -> None:
+        """Raises OSError or sqlite3.Error when there can be no ledger at all, and Damaged when the one that is there
+        has to be made from the logs again.
 
         With `aside`, one that does not exist yet is built under another name and appears whole with `publish`: that
-        spares a first reading most of its writing, and who is killed in it leaves nothing half done.
+        spares a first reading most of its writing, and who is killed in it leaves nothing half done. With `again`, it
+        is built so although one exists, and takes its place.
 
         With `unwritable`, the reason why nothing can be written there, it lives in memory and begins with what can be
-        read.
+        read (with `again`: with nothing).
         """
         self.path = os.path.join(state_dir, "ledger.db")
         self.notice: str | None = None
-        """Something a person should know: it is newer than this corral, or was set aside and rebuilt."""
+        """Something a person should know: it is newer than this corral, or was made again."""
         self.read_only = False
         self.changed = False
         """Something was stored."""
+        self.unwritable = unwritable
         self.in_memory = unwritable is not None
+        self.known = Known({}, {}, {})
+        """What the ledger knew which this one replaces."""
+        self.just_built = False
+        """It was read from the logs by this process."""
+        self.answers: dict[str, bytes] = {}
+        """What was just found and is worth remembering."""
         self._aside: str | None = None
-        self._found: os.stat_result | None = None
+        self._building = again
+        """Nobody else sees it yet: it is sealed as a whole, by `publish`."""
+        self._again = again
+        self.found: os.stat_result | None = None
         """The file that was opened, to tell whether another stands in its place."""
         if self.in_memory:
-            self.db = _open_in_memory(self.path)
+            self.db = self._open_in_memory(again)
             self.notice = f"{state_dir} can't be written ({unwritable}): nothing is kept, logs are read every time"
+            self.checks = Checks(self.db)
             return
         os.makedirs(state_dir, mode=0o700, exist_ok=True)
-        if not os.path.lexists(self.path):
-            if aside:
+        if again or not os.path.lexists(self.path):
+            if aside or again:
                 self._aside = name_aside(self.path)
+                self._building = True
                 _sweep(state_dir)
         elif not (os.access(self.path, os.W_OK) and os.access(state_dir, os.W_OK)):
             # SQLite would say so only with its first write, or fail to read what it can't share with others.
             raise OSError(errno.EROFS, "it is read-only", self.path)
         try:
             self.db = self._open()
-        except sqlite3.OperationalError:
+        except BaseException:
             self._drop_aside()
             raise
-        except sqlite3.DatabaseError as error:
-            self.db = self._rebuild(str(error))
+        self.checks = Checks(self.db, enabled=not self.read_only)
 
     def _open(self) -> sqlite3.Connection:
         path = self._aside or self.path
+        is_new = not os.path.lexists(path)
         make_private(path)
-        self._found = os.stat(path)
+        self.found = os.stat(path)
         db = sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)
+        try:
+            return self._prepare(db, is_new)
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            db.close()
+            if is_damage(error):
+                damaged = Damaged(str(error))
+                damaged.seen = self.found
+                raise damaged from error
+            raise
+        except BaseException:
+            db.close()
+            raise
+
+    def _prepare(self, db: sqlite3.Connection, is_new: bool) -> sqlite3.Connection:
+        add_functions(db)
         if self._aside:
             db.execute("PRAGMA journal_mode = OFF")
             db.execute("PRAGMA synchronous = OFF")
         else:
             db.execute("PRAGMA synchronous = FULL")
-        found = _find_schema(db)
-        if found is None:
+        if is_new:
             if not self._aside:
                 db.execute("PRAGMA journal_mode = WAL")
             _create(db)
             if self._aside:
                 db.execute(f"DROP INDEX {_LATE_INDEX}")
-        elif found < SCHEMA:
-            db.close()
-            raise sqlite3.DatabaseError(f"made by an early corral, schema {found}")
-        elif found > SCHEMA:
+            return db
+        found = find_schema(db)
+        if found < SCHEMA:
+            raise Damaged(f"made by an earlier corral, schema {found}")
+        if found > SCHEMA:
             db.close()
             self.read_only = True
             self.notice = f"{self.path} was made by a newer corral (schema {found}): it is read, and not written"
             db = sqlite3.connect(read_only_uri(self.path), uri=True, timeout=_BUSY_SECONDS, isolation_level=None)
         return db
 
-    def publish(self) -> None:
-        """Let a ledger that was built aside appear. Whoever was first with another one wins: that is opened then."""
-        if not self._aside:
-            return
-        from corral.store.ledger_sums import rebuild_sums
+    def _open_in_memory(self, empty: bool) -> sqlite3.Connection:
+        """An empty ledger, or a copy of the one that is there if it can be read and is of this schema."""
+        db = sqlite3.connect(":memory:", isolation_level=None)
+        add_functions(db)
+        if not empty and os.path.isfile(self.path):  # who opens a pipe waits for its other end
+            with suppress(sqlite3.Error):
+                old = sqlite3.connect(f"{read_only_uri(self.path)}&immutable=1", uri=True)
+                if find_schema(old) == SCHEMA:
+                    old.backup(db)
+                old.close()
+        if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
+            _create(db)
+            self._building = True
+        return db
 
-        self.db.execute("BEGIN")
-        self.db.execute(next(one for one in read_schema().split(";\n") if f"INDEX {_LATE_INDEX} " in one))
-        rebuild_sums(self.db)
-        self._put_memo(_CHANGE, os.urandom(8))
-        self.db.execute("COMMIT")
+    def publish(self) -> None:
+        """Let a ledger that was built aside appear. Whoever was first with another one wins: that is opened then,
+        unless this one is to take its place."""
+        if not self._building:
+            return
+        self.seal()
+        if self._aside is None:
+            return
         self.db.execute("PRAGMA journal_mode = WAL")
         self.db.close()
         flush(self._aside)
+        if self._again:
+            for suffix in ("-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.unlink(self.path + suffix)
+            os.replace(self._aside, self.path)
+        else:
+            self._link(self._aside)
+        flush(os.path.dirname(self.path))
+        self._aside = None
+        self.db = self._open()
+        self.checks = Checks(self.db, enabled=not self.read_only)
+
+    def seal(self) -> None:
+        """All that is in a ledger which nobody else sees yet is right."""
+        from corral.store.ledger_checks import seal_all
+        from corral.store.ledger_sums import rebuild_sums
+
+        self.db.execute("BEGIN")
+        self.db.execute(f"DROP INDEX IF EXISTS {_LATE_INDEX}")
+        self.db.execute(next(one for one in read_schema().split(";\n") if f"INDEX {_LATE_INDEX} " in one))
+        rebuild_sums(self.db)
+        self._put_memo(_CHANGE, os.urandom(8))
+        seal_all(self.db)
+        set_shape(self.db)
+        self.db.execute("COMMIT")
+        self._building = False
+        self.just_built = True
+
+    def _link(self, made: str) -> None:
         try:
-            os.link(self._aside, self.path)
+            os.link(made, self.path)
         except FileExistsError:
             pass
         except OSError as error:
             if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.EMLINK):
                 raise
-            os.rename(self._aside, self.path)  # a filesystem without links
+            os.rename(made, self.path)  # a filesystem without links
         with suppress(FileNotFoundError):
-            os.unlink(self._aside)
-        flush(os.path.dirname(self.path))
-        self._aside = None
-        self.db = self._open()
+            os.unlink(made)
 
-    def _rebuild(self, why: str) -> sqlite3.Connection:
-        """Set a broken file aside, save what can be read of it, and go on with a new one; one process at a time."""
-        from corral.store.ledger_backup import list_backups
-        from corral.store.ledger_salvage import keep_broken, put_in_place, salvage
-        from corral.store.locks import take_lock
-
-        lock = take_lock(os.path.dirname(self.path), "ledger.lock", wait_seconds=_BUSY_SECONDS)
-        if lock is None:
-            raise sqlite3.OperationalError("another corral has been rebuilding it for long")
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Whatever is checked and read within is of one moment."""
+        if self.db.in_transaction:
+            yield
+            return
+        self.db.execute("BEGIN")
         try:
-            if self._found is None or not os.path.samestat(self._found, os.stat(self.path)):
-                self.notice = f"the ledger could not be used ({why}): another corral has just made it anew"
-                return self._open()
-            broken, made = keep_broken(self.path), name_aside(self.path)
-            make_private(made)
-            db = sqlite3.connect(made, isolation_level=None)
-            _create(db)
-            saved = sum(salvage(path, db) for path in (broken, *list_backups(self.path)))
-            put_in_place(db, made, self.path)
+            yield
         finally:
-            os.close(lock)
-        self.notice = (
-            f"the ledger could not be used ({why}): it is now {broken}; {saved} rows were saved, logs are read anew"
-        )
-        return self._open()
-
-    def rebuild(self, why: str) -> None:
-        """The same for damage that showed only later."""
-        self.db.close()
-        self.db = self._rebuild(why)
+            if self.db.in_transaction:
+                self.db.execute("COMMIT")
 
     def source_states(self) -> dict[str, SourceState]:
-        """Every file that was ever read."""
-        rows = self.db.execute(f"SELECT path, {_STATE} FROM sources")
-        return {row[0]: SourceState(*row[1:]) for row in rows}
+        """Every file that was ever read. Raises Damaged."""
+        return {row[1]: SourceState(*row[_STATE_COLUMNS]) for row in self._read_sources()}
+
+    def _read_sources(self) -> Iterable[Row]:
+        if not self._building:
+            self.checks.tables("sources")
+        return self.db.execute(select_rows("sources"))
+
+    def descriptions(self) -> dict[str, str]:
+        """Whose each file is that was ever read, as JSON, by its path; what a ledger before this one knew as well.
+        Raises Damaged."""
+        return dict(self.known.described) | {row[1]: row[-2] for row in self._read_sources() if row[-2] is not None}
+
+    def list_read(self, provider: str, session_ids: Collection[str]) -> set[str]:
+        """Which of these sessions' own logs were ever read; in small letters, as ids are compared here."""
+        query = (
+            "SELECT DISTINCT session_id FROM sessions JOIN homes ON homes.id = home WHERE provider = ? AND has_log"
+            f" AND session_id COLLATE NOCASE IN ({', '.join('?' * len(session_ids))})"
+        )
+        here = (session_id for (session_id,) in self.db.execute(query, (provider, *session_ids)))
+        return {one.lower() for one in (*here, *self.known.read.get(provider, ()))} & {*map(str.lower, session_ids)}
 
     def find_source(self, path: str) -> SourceState | None:
         """One file or directory as it was when it was last read."""
-        row = self.db.execute(f"SELECT {_STATE} FROM sources WHERE path = ?", (path,)).fetchone()
-        return SourceState(*row) if row else None
+        found = self.find_described(path)
+        return found[1] if found else None
+
+    def find_described(self, path: str) -> tuple[str | None, SourceState] | None:
+        """The same with whose file it is, as JSON."""
+        row = self.db.execute(f"{select_rows('sources')} WHERE path = ?", (path,)).fetchone()
+        return (row[-2], SourceState(*row[_STATE_COLUMNS])) if row and is_right(row) else None
 
     def home_paths(self, provider: str) -> list[str]:
         """The homes of a provider that were ever read or reported."""
-        return [row[0] for row in self.db.execute("SELECT path FROM homes WHERE provider = ? ORDER BY 1", (provider,))]
+        if not self._building:
+            self.checks.tables("homes")
+        rows = self.db.execute("SELECT path FROM homes WHERE provider = ?", (provider,))
+        return sorted({*(path for (path,) in rows), *self.known.homes.get(provider, ())})
 
     def note_homes(self, provider: str, paths: Iterable[str], source: str, state: SourceState) -> None:
         """Keep homes that are known from somewhere else, with how that was when it was read."""
+        from corral.store.ledger_checks import sealing_source
         from corral.store.ledger_writer import store_state
 
+        with self._writing("homes"), nullcontext() if self._building else sealing_source(self.db, source):
+            rows = [(provider, path) for path in sorted(paths)]
+            self.db.executemany("INSERT OR IGNORE INTO homes (provider, path) VALUES (?, ?)", rows)
+            store_state(self.db, source, state)
+
+    @contextmanager
+    def _writing(self, *tables: str) -> Generator[None]:
+        """A transaction that changes these tables: checked before, sealed after."""
+        from corral.store.ledger_checks import seal_table
+
         self.db.execute("BEGIN IMMEDIATE")
-        rows = [(provider, path) for path in sorted(paths)]
-        self.db.executemany("INSERT OR IGNORE INTO homes (provider, path) VALUES (?, ?)", rows)
-        store_state(self.db, source, state)
-        self.db.execute("COMMIT")
+        try:
+            if not self._building:
+                self.checks.tables(*tables)
+            yield
+            for name in tables if not self._building else ():
+                set_sums(self.db, name)
+                seal_table(self.db, name)
+            self.db.execute("COMMIT")
+        except BaseException:
+            if self.db.in_transaction:
+                self.db.execute("ROLLBACK")
+            raise
 
     def store(self, readings: Iterable[Reading], pricer: Pricer | None = None) -> None:
         """All of them or none: a reading and how far it came are one."""
@@ -192,6 +303,7 @@ class Ledger:
         """The same with rows that were made elsewhere, by the same pricer; and what is to be remembered with them."""
         if self.read_only:
             return
+        from corral.store.ledger_checks import Change, seal_table
         from corral.store.ledger_sums import price_all, price_stale, refresh_sums, take_notes
         from corral.store.ledger_writer import Writer
         from corral.store.price_origins import note_all_origins, note_origins
@@ -203,15 +315,22 @@ class Ledger:
             repriced = self._begin_prices(pricer)
             writer = Writer(self.db)
             stored = list(found)
+            change = None if self._building else Change(self.db, stored)
+            if repriced and not self._building:
+                self.checks.tables("events")
             writer.write(stored)
             price_stale(self.db, pricer)
-            if self._aside is None:
-                refresh_sums(self.db, writer.touched)
+            touched = writer.touched if self._building else refresh_sums(self.db, writer.touched)
             if pricer is not None and repriced:
                 price_all(self.db, pricer)
                 note_all_origins(self.db, pricer)
             elif pricer is not None:
                 note_origins(self.db, pricer, stored)
+            if change is not None:
+                change.finish(touched)
+            if repriced and not self._building:
+                set_sums(self.db, "events")
+                seal_table(self.db, "events")
             self._put_memo(_CHANGE, os.urandom(8))
             for name, value in (memos or {}).items():
                 self._put_memo(name, value)
@@ -224,11 +343,20 @@ class Ledger:
 
     def drop_skips(self, paths: Iterable[str], reason: str) -> None:
         """Forget what was skipped in some files for a reason that begins so."""
-        self.db.execute("BEGIN IMMEDIATE")
         drop = "DELETE FROM skips WHERE source = (SELECT id FROM sources WHERE path = ?) AND reason LIKE ?"
-        self.db.executemany(drop, [(path, f"{reason}%") for path in paths])
-        self._put_memo(_CHANGE, os.urandom(8))
-        self.db.execute("COMMIT")
+        with self._writing("skips"):
+            self.db.executemany(drop, [(path, f"{reason}%") for path in paths])
+            self._put_memo(_CHANGE, os.urandom(8))
+
+    def acknowledge_losses(self) -> None:
+        """They are known, and need not be said any more."""
+        with self._writing("losses"):
+            self.db.execute("UPDATE losses SET acknowledged = 1")
+
+    @property
+    def is_new(self) -> bool:
+        """Nothing was read into it yet, and nobody else sees it."""
+        return self._building
 
     def _begin_prices(self, pricer: Pricer | None) -> bool:
         """Note whose prices hold from now on. True when there are events with other ones."""
@@ -246,8 +374,12 @@ class Ledger:
         return self.find_memo(_CHANGE)
 
     def find_memo(self, name: str) -> bytes | None:
-        found = self.db.execute("SELECT value FROM memo WHERE name = ?", (name,)).fetchone()
-        return found[0] if found else None
+        """What was remembered; None also where it is not as it was written: it is made again then."""
+        row = self.db.execute(f"{select_rows('memo')} WHERE name = ?", (name,)).fetchone()
+        if row is None:
+            return None
+        # Its text can be long: the value itself is summed, and not how Python writes it.
+        return row[1] if row[2] == _sum_memo(name, row[1]) else None
 
     def keep_memos(self, memos: dict[str, bytes]) -> None:
         """Remember what spares work the next time. Losing it costs time and nothing else."""
@@ -259,7 +391,7 @@ class Ledger:
         self.db.execute("COMMIT")
 
     def _put_memo(self, name: str, value: bytes) -> None:
-        self.db.execute("INSERT OR REPLACE INTO memo VALUES (?, ?)", (name, value))
+        self.db.execute("INSERT OR REPLACE INTO memo VALUES (?, ?, ?)", (name, value, _sum_memo(name, value)))
 
     def close(self) -> None:
         self.db.close()
@@ -271,35 +403,58 @@ class Ledger:
                 os.unlink(self._aside)
 
 
-def _find_schema(db: sqlite3.Connection) -> int | None:
-    if not db.execute("SELECT 1 FROM sqlite_master WHERE name = 'about'").fetchone():
-        return None
-    row = db.execute("SELECT schema FROM about").fetchone()
-    return row[0] if row else None
+def _sum_memo(name: str, value: object) -> int:
+    return crc32(value, crc32(name.encode())) if isinstance(value, bytes) else -1
 
 
-def _open_in_memory(path: str) -> sqlite3.Connection:
-    """An empty ledger, or a copy of the one at `path` if it can be read and is of this schema."""
-    db = sqlite3.connect(":memory:", isolation_level=None)
-    if not os.path.isfile(path):  # who opens a pipe waits for its other end
-        _create(db)
-        return db
-    with suppress(sqlite3.Error):
-        old = sqlite3.connect(f"{read_only_uri(path)}&immutable=1", uri=True)
-        if _find_schema(old) == SCHEMA:
-            old.backup(db)
-        old.close()
-    if _find_schema(db) is None:
-        _create(db)
-    return db
+def find_schema(db: sqlite3.Connection) -> int:
+    """Raises Damaged where this is no ledger, or one whose tables and indices are not as they were made."""
+    columns = [row[1] for row in db.execute("PRAGMA table_info(about)")]
+    if columns[:2] != ["schema", "made_by"]:
+        raise Damaged("there is no ledger in it")
+    rows = db.execute("SELECT * FROM about").fetchall()
+    schema = rows[0][0] if len(rows) == 1 else None
+    if not isinstance(schema, int):
+        raise Damaged("nothing says what it is")
+    if len(columns) > 2 and rows[0][2] != _sum_shape(db):
+        raise Damaged("its tables and indices are not as they were made")
+    return schema
+
+
+def is_newer(path: str) -> bool:
+    """Whether it can be shown that a newer corral made it."""
+    db = sqlite3.connect(read_only_uri(path), uri=True)
+    try:
+        return find_schema(db) > SCHEMA
+    except (sqlite3.Error, UnicodeDecodeError):
+        return False
+    finally:
+        db.close()
+
+
+def _sum_shape(db: sqlite3.Connection) -> int:
+    about = db.execute("SELECT schema, made_by FROM about").fetchone()
+    return sum_row(*about, *db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2"))
+
+
+def set_shape(db: sqlite3.Connection) -> None:
+    """Tables and indices are right as they are."""
+    db.execute("UPDATE about SET shape = ?", (_sum_shape(db),))
 
 
 def _create(db: sqlite3.Connection) -> None:
+    """Within one transaction: another process may be doing the same."""
+    from corral.store.ledger_checks import seal_all
+    from corral.store.ledger_sums import rebuild_sums
+
     db.execute("BEGIN IMMEDIATE")
-    if _find_schema(db) is None:
+    if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
         for statement in read_schema().split(";\n"):
             db.execute(statement)
-        db.execute("INSERT INTO about VALUES (?, ?)", (SCHEMA, __version__))
+        db.execute("INSERT INTO about VALUES (?, ?, 0)", (SCHEMA, __version__))
+        set_shape(db)
+        rebuild_sums(db)
+        seal_all(db)
     db.execute("COMMIT")
 
 

@@ -1,6 +1,10 @@
--- ledger.db, schema 3: what every provider recorded of its use, each request once, kept when the logs are gone.
+-- ledger.db, schema 4: what every provider recorded of its use, each request once, kept when the logs are gone.
+--
+-- Each row ends with a checksum of itself (`sum`), and `seals` has the number of rows and the total of their checksums:
+-- SQLite notices broken pages, and neither a changed number nor a row that is gone. See checksums.py and ledger_checks.py.
 
-CREATE TABLE about (schema INTEGER NOT NULL, made_by TEXT NOT NULL);
+-- `shape` is a checksum of this row and of all definitions: tables and indices are as they were made.
+CREATE TABLE about (schema INTEGER NOT NULL, made_by TEXT NOT NULL, shape INTEGER NOT NULL);
 
 -- One file that was read, how far, and how to know it again.
 CREATE TABLE sources (
@@ -14,13 +18,15 @@ CREATE TABLE sources (
     head_size INTEGER NOT NULL,     -- how many bytes that is
     offset INTEGER NOT NULL,        -- where the next reading begins
     tail INTEGER NOT NULL,          -- checksum of the last bytes before that
-    described TEXT                  -- whose file it is, as JSON: it can be read on without listing its home
+    described TEXT,                 -- whose file it is, as JSON: it can be read on without listing its home
+    sum INTEGER NOT NULL DEFAULT 4294967295
 );
 
 CREATE TABLE homes (
     id INTEGER PRIMARY KEY,
     provider TEXT NOT NULL,
     path TEXT NOT NULL,
+    sum INTEGER NOT NULL DEFAULT 4294967295,
     UNIQUE (provider, path)
 );
 
@@ -31,6 +37,7 @@ CREATE TABLE sessions (
     session_id TEXT NOT NULL,
     work_dir TEXT,                  -- the project, as the provider names it
     has_log INTEGER NOT NULL,       -- 1 if its own log was read; 0 if only copies or a file of the home name it
+    sum INTEGER NOT NULL DEFAULT 4294967295,
     UNIQUE (home, scope, session_id)
 );
 
@@ -54,7 +61,8 @@ CREATE TABLE events (
     ambiguous INTEGER NOT NULL DEFAULT 0, -- 1 if several sessions hold it and nobody says which is the original
     dollars INTEGER,                -- whole US dollars, by the prices that `memo` names; NULL: no known price
     picos INTEGER,                  -- and millionths of a millionth of one
-    assumed INTEGER NOT NULL DEFAULT 0 -- 1 if priced by a model or rate that is assumed
+    assumed INTEGER NOT NULL DEFAULT 0, -- 1 if priced by a model or rate that is assumed
+    sum INTEGER NOT NULL DEFAULT 4294967295
 );
 CREATE INDEX events_by_session ON events (session, at);
 CREATE INDEX events_of_shared_files ON events (session) WHERE rank >= 80;
@@ -66,7 +74,8 @@ CREATE TABLE deeds (
     rank INTEGER NOT NULL,
     at REAL NOT NULL,
     kind TEXT NOT NULL,             -- turn, tool
-    name TEXT NOT NULL              -- of a tool; of a shell command, after a space, its program
+    name TEXT NOT NULL,             -- of a tool; of a shell command, after a space, its program
+    sum INTEGER NOT NULL DEFAULT 4294967295
 );
 CREATE INDEX turns_by_session ON deeds (session, at) WHERE kind = 'turn';
 
@@ -76,24 +85,34 @@ CREATE TABLE unrecorded (
     session INTEGER NOT NULL REFERENCES sessions (id),
     rank INTEGER NOT NULL,
     at REAL NOT NULL,
-    kind TEXT NOT NULL
+    kind TEXT NOT NULL,
+    sum INTEGER NOT NULL DEFAULT 4294967295
 );
 
--- Lines that looked like usage and could not be counted.
+-- Lines that could not be read or counted.
 CREATE TABLE skips (
     source INTEGER NOT NULL REFERENCES sources (id),
     offset INTEGER NOT NULL,
     reason TEXT NOT NULL,
+    sum INTEGER NOT NULL DEFAULT 4294967295,
     PRIMARY KEY (source, offset)
 ) WITHOUT ROWID;
+
+-- What requests are told apart by in `quarters`: numbers alone can be checked where they are added up.
+CREATE TABLE labels (
+    id INTEGER PRIMARY KEY,
+    model TEXT NOT NULL,            -- empty: not known
+    branch TEXT NOT NULL,
+    sum INTEGER NOT NULL DEFAULT 4294967295,
+    UNIQUE (model, branch)
+);
 
 -- Sums of `events` and of turns by quarter of an hour, so that a report reads few rows. Always derivable from them:
 -- every offset of a time zone is a multiple of a quarter, and every request was priced before it was added.
 CREATE TABLE quarters (
     quarter INTEGER NOT NULL,       -- epoch seconds / 900
     session INTEGER NOT NULL REFERENCES sessions (id),
-    model TEXT NOT NULL,            -- empty: not known
-    branch TEXT NOT NULL,
+    label INTEGER NOT NULL REFERENCES labels (id),
     turns INTEGER NOT NULL,         -- of the session in that quarter, on one of its rows
     events INTEGER NOT NULL,
     input INTEGER NOT NULL,
@@ -106,7 +125,8 @@ CREATE TABLE quarters (
     picos INTEGER NOT NULL,
     unpriced INTEGER NOT NULL,      -- events without a price
     assumed INTEGER NOT NULL,
-    PRIMARY KEY (quarter, session, model, branch)
+    sum INTEGER NOT NULL DEFAULT 4294967295, -- of the numbers, in SQL
+    PRIMARY KEY (quarter, session, label)
 ) WITHOUT ROWID;
 CREATE INDEX quarters_by_session ON quarters (session);
 
@@ -117,8 +137,35 @@ CREATE TABLE prices (
     source TEXT NOT NULL,
     dated TEXT NOT NULL,            -- the day of which the source is; empty for one's own prices
     assumed INTEGER NOT NULL,       -- 1 if the model that it stands for is assumed
+    sum INTEGER NOT NULL DEFAULT 4294967295,
     PRIMARY KEY (model, listed_as, source, dated)
 ) WITHOUT ROWID;
 
 -- What spares work the next time: which prices were used, and how every directory and file looked.
-CREATE TABLE memo (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE memo (
+    name TEXT PRIMARY KEY,
+    value BLOB NOT NULL,
+    sum INTEGER NOT NULL DEFAULT 4294967295
+) WITHOUT ROWID;
+
+-- How many rows a table has, and the total of their checksums; of `quarters` also by day.
+CREATE TABLE seals (
+    name TEXT NOT NULL,
+    part INTEGER NOT NULL,          -- of `quarters` the day, as epoch days; -1: the whole table
+    rows INTEGER NOT NULL,
+    total INTEGER NOT NULL,
+    sum INTEGER NOT NULL DEFAULT 4294967295,
+    PRIMARY KEY (name, part)
+) WITHOUT ROWID;
+
+-- What was counted once and could not be saved when the ledger was found damaged. Said until it is acknowledged.
+CREATE TABLE losses (
+    id INTEGER PRIMARY KEY,
+    noticed_at REAL NOT NULL,       -- epoch seconds
+    what TEXT NOT NULL,             -- requests, turns and calls of tools, calls without tokens
+    rows INTEGER,                   -- at least so many; NULL: can't be told, perhaps none
+    since REAL,                     -- of which time it was; NULL: can't be told
+    until REAL,
+    acknowledged INTEGER NOT NULL DEFAULT 0,
+    sum INTEGER NOT NULL DEFAULT 4294967295
+);

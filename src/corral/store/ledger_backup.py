@@ -17,17 +17,23 @@ KEPT = 3
 _DAY_S = 86_400
 
 
+def is_due(ledger: Ledger, now: float | None = None) -> bool:
+    """Whether the newest copy is a day old."""
+    if ledger.in_memory:
+        return False
+    with suppress(FileNotFoundError):
+        return (time.time() if now is None else now) - os.stat(f"{ledger.path}.1").st_mtime >= _DAY_S
+    return True
+
+
 def back_up(ledger: Ledger, now: float | None = None) -> bool:
     """Copy the ledger if the newest copy is a day old; whether it did.
 
     Raises OSError or sqlite3.Error: the ledger itself is fine then.
     """
-    if ledger.in_memory:
+    if not is_due(ledger, now):
         return False
     newest = f"{ledger.path}.1"
-    with suppress(FileNotFoundError):
-        if (time.time() if now is None else now) - os.stat(newest).st_mtime < _DAY_S:
-            return False
     made = name_aside(ledger.path, "backup")
     os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     try:

@@ -73,6 +73,8 @@ class Reading(NamedTuple):
     """Where the reading began."""
     begun_at: float | None = None
     """When an agent first reported the session, in epoch seconds."""
+    wrong: UsageBatch | None = None
+    """What the file was taken to say before more was known of whose it is."""
 
 
 class Rows(NamedTuple):
@@ -95,10 +97,15 @@ class Rows(NamedTuple):
     unrecorded: list[Row]
     """session, key, rank, at, kind."""
     skips: list[tuple[int, str]]
+    wrong: list[int]
+    """Keys by which the ledger knows what this file says, if that is to be forgotten first."""
 
 
 def storable(path: str) -> str:
     """A path as text that a database takes: bytes that are no UTF-8 are written out."""
     if path.isascii():
         return path
-    return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    try:
+        return path.encode(errors="surrogateescape").decode(errors="backslashreplace")
+    except UnicodeEncodeError:  # half of a pair, out of a foreign JSON: no byte of a path
+        return path.encode(errors="backslashreplace").decode()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
+from corral.store.checksums import Damaged
 from corral.store.ledger_rows import SHARED, STAND_IN, Row, Rows, SourceState, is_read
 
 _NAME_OF = "(SELECT session_id || '/' || scope FROM sessions WHERE sessions.id = {})"
@@ -56,6 +57,32 @@ ON CONFLICT (key) DO UPDATE SET
     rank = min(rank, excluded.rank), at = min(at, excluded.at)
 WHERE {_OWN} OR excluded.at < at
 """
+_FIRST_SEEN = (
+    f"({_SURER} OR ({_SURE.format('excluded.')} = 0 AND {_SURE.format('')} = 0"
+    " AND (excluded.model IS NOT model OR excluded.model_source != model_source)))"
+)
+_ADD_KNOWN_EVENT = f"""
+INSERT INTO events (session, key, rank, at, agent, model, model_source, input, cache_read, cache_write,
+    cache_write_1h, output, reasoning, branch, ambiguous)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (key) DO UPDATE SET
+    session = iif({_OWN}, excluded.session, session),
+    agent = iif({_OWN}, excluded.agent, agent),
+    branch = iif({_OWN}, excluded.branch, branch),
+    model = iif({_FIRST_SEEN}, excluded.model, model),
+    model_source = iif({_FIRST_SEEN}, excluded.model_source, model_source),
+    ambiguous = CASE
+        WHEN excluded.rank = rank THEN
+            max(ambiguous, excluded.ambiguous, {_NAME_OF.format("excluded.session")} != {_NAME_OF.format("session")})
+        ELSE iif({_OWN}, excluded.ambiguous, ambiguous) END,
+    rank = min(rank, excluded.rank),
+    at = min(at, excluded.at)
+WHERE excluded.rank < rank OR excluded.at < at OR excluded.session != session OR {_FIRST_SEEN}
+    OR excluded.ambiguous > ambiguous
+"""
+ADD_KNOWN = {"events": _ADD_KNOWN_EVENT, "deeds": _UPSERT_DEED, "unrecorded": _UPSERT_UNRECORDED}
+"""For what an older ledger knows, after the logs were read. A model that no log records stays what it was when the
+request was first seen, and the older ledger has seen it first."""
 _UPSERT_SOURCE = (
     f"INSERT INTO sources (path, {', '.join(SourceState._fields)}, described) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
     " ON CONFLICT (path) DO UPDATE SET device = excluded.device, inode = excluded.inode, size = excluded.size,"
@@ -84,6 +111,9 @@ class Writer:
 
     def write(self, found: Sequence[Rows]) -> None:
         """Many readings at once: statements that run once for all of them cost a fraction."""
+        for rows in found:
+            if rows.wrong:
+                self._drop(rows)
         self._store_sources(found)
         own = [rows for rows in found if rows.session_id]
         self._store_sessions(own)
@@ -94,9 +124,26 @@ class Writer:
             if not rows.session_id:
                 self._write_shared(rows)
 
+    def _drop(self, rows: Rows) -> None:
+        """Forget what a file was wrongly taken to say; what others say too stays with them."""
+        home = self.find_home(rows.provider, rows.home)
+        whose = f"rank >= {SHARED}"
+        if rows.session_id:
+            session = self._session(rows, home, rows.session_id)
+            self.touched.add(session)
+            whose = f"session = {session}"
+        for table in ("events", "deeds", "unrecorded"):
+            drop = f"DELETE FROM {table} WHERE key = ? AND {whose}"
+            self._db.executemany(drop, [(key,) for key in rows.wrong])
+        if not rows.session_id:
+            empty = " AND ".join(
+                f"id NOT IN (SELECT session FROM {name})" for name in ("events", "deeds", "unrecorded")
+            )
+            self._db.execute(f"DELETE FROM sessions WHERE home = ? AND scope = '' AND NOT has_log AND {empty}", (home,))
+
     def _write_shared(self, rows: Rows) -> None:
         """A file of the whole home names sessions without their container, and stands in where no log was read."""
-        read = self._list_read(rows.provider, self._home(rows.provider, rows.home))
+        read = self.list_read(rows.provider, self.find_home(rows.provider, rows.home))
         events = [row for row in rows.events if not (row[2] >= STAND_IN and row[0] in read)]
         unrecorded = [row for row in rows.unrecorded if row[0] not in read]
         self._store(_UPSERT_EVENT, [(rows, events, read)])
@@ -110,7 +157,7 @@ class Writer:
         """Rows with the number of their session instead of its id; `read` are sessions that are known already."""
         for rows, some, read in found:
             if some:
-                home = self._home(rows.provider, rows.home)
+                home = self.find_home(rows.provider, rows.home)
                 names = {row[0] for row in some}
                 ids = {name: read.get(name) or self._session(rows, home, name) for name in names}
                 self.touched.update(ids.values())
@@ -126,12 +173,13 @@ class Writer:
                 (source,) = self._db.execute("SELECT id FROM sources WHERE path = ?", (rows.path,)).fetchone()
                 self._db.execute("DELETE FROM skips WHERE source = ? AND offset >= ?", (source, rows.since))
                 self._db.executemany(
-                    "INSERT OR REPLACE INTO skips VALUES (?, ?, ?)", [(source, *skip) for skip in rows.skips]
+                    "INSERT OR REPLACE INTO skips (source, offset, reason) VALUES (?, ?, ?)",
+                    [(source, *skip) for skip in rows.skips],
                 )
 
     def _store_sessions(self, found: Sequence[Rows]) -> None:
         """The sessions whose own logs these are. What was known of one by its name alone becomes its own."""
-        keys = {(self._home(rows.provider, rows.home), rows.scope, rows.session_id): rows for rows in found}
+        keys = {(self.find_home(rows.provider, rows.home), rows.scope, rows.session_id): rows for rows in found}
         read = {key: is_read(rows.state) for key, rows in keys.items()}
         self._db.executemany(_UPSERT_SESSION, [(*key, rows.work_dir, read[key]) for key, rows in keys.items()])
         bare = {
@@ -145,9 +193,9 @@ class Writer:
             found_id = self._find_session(home, scope, session_id)
             self._sessions[home, scope, session_id] = found_id
             if scope and (home, session_id) in bare and read[home, scope, session_id]:
-                self._adopt(bare[home, session_id], found_id)
+                self.adopt(bare[home, session_id], found_id)
 
-    def _home(self, provider: str, path: str) -> int:
+    def find_home(self, provider: str, path: str) -> int:
         if (provider, path) not in self._homes:
             self._db.execute("INSERT OR IGNORE INTO homes (provider, path) VALUES (?, ?)", (provider, path))
             found = self._db.execute(
@@ -165,16 +213,19 @@ class Writer:
 
     def _find_session(self, home: int, scope: str, session_id: str) -> int:
         find = "SELECT id FROM sessions WHERE home = ? AND scope = ? AND session_id = ?"
-        return self._db.execute(find, (home, scope, session_id)).fetchone()[0]
+        found = self._db.execute(find, (home, scope, session_id)).fetchone()
+        if found is None:  # it was just stored
+            raise Damaged("the index of sessions does not have one that is there")
+        return found[0]
 
-    def _adopt(self, bare: int, session: int) -> None:
+    def adopt(self, bare: int, session: int) -> None:
         """The log of a session is found that only a file of the whole home had named."""
         for table in ("events", "unrecorded"):
             self._db.execute(f"DELETE FROM {table} WHERE session = ? AND rank >= {STAND_IN}", (bare,))
             self._db.execute(f"UPDATE {table} SET session = ? WHERE session = ? AND rank >= {SHARED}", (session, bare))
         self._db.execute("DELETE FROM sessions WHERE id = ?", (bare,))
 
-    def _list_read(self, provider: str, home: int) -> dict[str, int]:
+    def list_read(self, provider: str, home: int) -> dict[str, int]:
         """The sessions whose own logs were read; of equal ids the one of this home, then that of the least scope."""
         rows = self._db.execute(
             "SELECT session_id, sessions.id FROM sessions JOIN homes ON homes.id = home"

@@ -33,4 +33,6 @@ def note_all_origins(db: sqlite3.Connection, pricer: Pricer) -> None:
 
 def _note(db: sqlite3.Connection, pricer: Pricer, spans: Iterable[tuple[str, float, float]]) -> None:
     found = [(model, *origin) for model, first, last in spans for origin in pricer.list_origins(model, first, last)]
-    db.executemany("INSERT OR IGNORE INTO prices VALUES (?, ?, ?, ?, ?)", found)
+    db.executemany(
+        "INSERT OR IGNORE INTO prices (model, listed_as, source, dated, assumed) VALUES (?, ?, ?, ?, ?)", found
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from corral.model.usage import UsageSource
+from corral.model.usage import UsageBatch, UsageSource
 from corral.store.ledger_rows import PLAIN, SHARED, STAND_IN, TOLD, Price, Pricer, Reading, Row, Rows, storable
 
 try:
@@ -68,7 +68,13 @@ def make_rows(reading: Reading, pricer: Pricer | None) -> Rows:
             for u in batch.unrecorded
         ],
         skips=skips,
+        wrong=_list_keys(provider, reading.wrong) if reading.wrong is not None else [],
     )
+
+
+def _list_keys(provider: str, wrong: UsageBatch) -> list[int]:
+    keys = {one.key for some in (wrong.events, wrong.deeds, wrong.unrecorded) for one in some}
+    return [digest(provider, key) for key in sorted(keys)]
 
 
 def digest(provider: str, key: str) -> int:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 
+from corral.store.checksums import COLUMNS, Damaged, is_damage
+from corral.store.ledger import SCHEMA, find_schema
+from corral.store.ledger_checks import Checks
 from corral.store.private_file import read_only_uri
 from corral.store.sql_views import list_views, read_definitions
 
@@ -30,6 +34,10 @@ class GuardedLedger:
         """Raises sqlite3.Error when there is no ledger, or one whose tables are not as these views expect."""
         self._deadline = time.monotonic() + seconds
         self._db = sqlite3.connect(_find_uri(path), uri=True, isolation_level=None, timeout=5)
+        self._is_ours = False
+        """Whether it is this program that asks, and not the person."""
+        self._tables: set[str] = set()
+        self._checks = Checks(self._db, enabled=find_schema(self._db) == SCHEMA)
         self._db.create_function("cost_usd", 8, cost_usd, deterministic=True)
         self._db.executescript(read_definitions())
         self._views = frozenset(view.name for view in list_views())
@@ -40,8 +48,9 @@ class GuardedLedger:
         self._db.set_progress_handler(self._is_late, _STEPS)
 
     def execute(self, query: str) -> sqlite3.Cursor:
-        """Raises sqlite3.Error for a bad query, and TimeUp."""
+        """Raises sqlite3.Error for a bad query, Damaged where a table it reads is not as it was written, and TimeUp."""
         try:
+            self._check(query)
             return self._db.execute(query)
         except sqlite3.OperationalError:
             self._raise_if_late()
@@ -54,6 +63,45 @@ class GuardedLedger:
         except sqlite3.OperationalError:
             self._raise_if_late()
             raise
+
+    def list_losses(self) -> list[tuple[float, str, int | None, float | None, float | None]]:
+        """See `losses` in ledger.sql: those that nobody has acknowledged. Raises as `execute` does."""
+        with self._asking():
+            self._begin()
+            self._checks.tables("losses")
+            query = "SELECT noticed_at, what, rows, since, until FROM losses WHERE NOT acknowledged ORDER BY id"
+            return self._db.execute(query).fetchall() if self._checks.enabled else []
+
+    def _check(self, query: str) -> None:
+        with suppress(sqlite3.Error, sqlite3.Warning, ValueError):  # a bad query is told when it is run
+            self._db.execute(f"EXPLAIN {query}").close()
+        with self._asking():
+            self._begin()
+            if self._checks.enabled:
+                for table in sorted(self._tables & COLUMNS.keys()):
+                    self._checks.tables(table)
+                    # An index may miss what its table has.
+                    for (problem,) in self._db.execute(f"PRAGMA integrity_check({table})"):
+                        if problem != "ok":
+                            raise Damaged(problem)
+
+    def _begin(self) -> None:
+        """What is checked is what is read."""
+        if not self._db.in_transaction:
+            self._db.execute("BEGIN")
+
+    @contextmanager
+    def _asking(self) -> Generator[None]:
+        """Whatever is wrong with our own questions is wrong with the file."""
+        self._is_ours = True
+        try:
+            yield
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            if is_damage(error):
+                raise Damaged(str(error)) from error
+            raise
+        finally:
+            self._is_ours = False
 
     def close(self) -> None:
         self._db.close()
@@ -68,6 +116,10 @@ class GuardedLedger:
     def _authorize(
         self, action: int, one: str | None, two: str | None, database: str | None, within: str | None
     ) -> int:
+        if self._is_ours:
+            return sqlite3.SQLITE_OK
+        if action == sqlite3.SQLITE_READ and database == "main" and one is not None:
+            self._tables.add(one)
         match action:
             case sqlite3.SQLITE_SELECT | sqlite3.SQLITE_RECURSIVE:
                 allowed = True

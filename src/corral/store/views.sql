@@ -93,7 +93,7 @@ CREATE TEMP VIEW unrecorded_calls AS SELECT
     unrecorded.kind AS kind                     -- what kind of call it was
 FROM main.unrecorded JOIN main.sessions ON sessions.id = unrecorded.session JOIN main.homes ON homes.id = sessions.home;
 
--- Lines that looked like usage and could not be counted.
+-- Lines that could not be read or counted.
 CREATE TEMP VIEW skipped_lines AS SELECT
     sources.path AS path,
     skips.offset AS byte_offset,                -- where the line begins

@@ -175,6 +175,24 @@ def test_copies_are_made_after_a_change_and_never_without(world: World) -> None:
     assert copy.exists()
 
 
+def test_damage_that_nobody_has_read_yet_does_not_get_into_a_copy(world: World) -> None:
+    world.session("s", world.line())
+    world.session("t", world.line())
+    assert world.events() == 2
+    with sqlite3.connect(state_of(world) / "ledger.db") as db:
+        db.execute("UPDATE deeds SET at = at + 1")
+        db.execute("UPDATE events SET output = 99 WHERE session = (SELECT id FROM sessions WHERE session_id = 't')")
+    db.close()
+    (state_of(world) / "ledger.db.1").unlink()
+    world.session("s", world.line())
+    assert world.events() == 3
+    world.session("s", world.line())
+    assert world.events() == 4
+    with sqlite3.connect(state_of(world) / "ledger.db.1") as db:
+        assert db.execute("SELECT DISTINCT output FROM events").fetchall() == [(13,)]
+    db.close()
+
+
 @pytest.mark.parametrize("kind", ["grown", "new session", "new sub-agent", "rewritten", "shorter", "new bucket"])
 def test_whatever_changes_after_a_first_count_is_noticed(world: World, kind: str) -> None:
     path = world.session("s", *(world.line() for _ in range(3)))

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+
 from corral.model.usage import Deed, TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.store.ledger import Ledger, Reading, SourceState
+from corral.store.ledger import Ledger, Reading, SourceState, set_shape
+from corral.store.ledger_checks import Checks
 
 STATE = SourceState(1, 2, 3, 4, 5, 6, 7)
 
@@ -64,8 +67,28 @@ def reading(
 
 def kept_sums(ledger: Ledger) -> dict[tuple[object, ...], tuple[int, ...]]:
     """By quarter, session, model and branch: everything but the turns, which stand on one row of their quarter."""
-    rows = ledger.db.execute("SELECT * FROM quarters WHERE events > 0").fetchall()
+    columns = "quarter, session, model, branch, turns, events, input, cache_read, cache_write, cache_write_1h, output"
+    rows = ledger.db.execute(
+        f"SELECT {columns}, reasoning, dollars, picos, unpriced, assumed FROM quarters JOIN labels ON labels.id = label"
+        " WHERE events > 0"
+    ).fetchall()
     return {row[:4]: (*row[5:12], row[12] * 10**12 + row[13], *row[14:]) for row in rows}
+
+
+def check_all(ledger: Ledger) -> None:
+    """Raises Damaged unless every row, seal and sum is right."""
+    checks = Checks(ledger.db)
+    checks.all()
+    checks.sessions(session for (session,) in ledger.db.execute("SELECT id FROM sessions").fetchall())
+
+
+def set_schema(path: str, schema: int) -> None:
+    """As if another corral had made it."""
+    db = sqlite3.connect(path)
+    db.execute("UPDATE about SET schema = ?", (schema,))
+    set_shape(db)
+    db.commit()
+    db.close()
 
 
 def true_sums(ledger: Ledger) -> dict[tuple[object, ...], tuple[int, ...]]:

@@ -15,13 +15,25 @@ from pathlib import Path
 
 import pytest
 
-from corral.store.ledger import SCHEMA, Ledger
+from corral.engine.rebuilding import make_again
+from corral.engine.usage_losses import list_losses
+from corral.store.ledger import Ledger
 from corral.store.ledger_backup import KEPT, back_up
-from corral.store.ledger_salvage import keep_broken, salvage
+from corral.store.ledger_old import keep_damaged
 from corral.store.row_making import digest
-from tests.unit.store.readings import MadeUpPricer, kept_sums, reading, true_sums
+from tests.unit.store.readings import MadeUpPricer, check_all, kept_sums, reading, set_schema, true_sums
 
 DAY = 86_400
+
+
+@pytest.fixture(autouse=True)
+def no_logs(tmp_path, monkeypatch):
+    """What is in the ledger is known to it alone."""
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def rebuild(place: Path) -> Ledger:
+    return make_again(str(place), "a torn page", os.stat(place / "ledger.db"))
 
 
 def fill(ledger: Ledger, sessions: int = 30) -> None:
@@ -113,19 +125,23 @@ class TestBroken:
         path.write_bytes(bytes(data))
 
     @pytest.mark.parametrize("share", [0.3, 0.5, 0.7, 0.85])
-    def test_pages_torn_in_the_middle_cost_only_what_was_on_them(self, tmp_path, share):
-        ledger = Ledger(str(tmp_path / "old"))
+    def test_pages_torn_in_the_middle_cost_only_what_was_on_them_and_that_is_said(self, tmp_path, share):
+        ledger = Ledger(str(tmp_path))
         fill(ledger)
         ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ledger.close()
-        path = tmp_path / "old" / "ledger.db"
-        self.break_pages(path, share)
-        new = Ledger(str(tmp_path / "new"))
-        saved = salvage(str(path), new.db)
-        assert new.db.execute("PRAGMA integrity_check").fetchone() == ("ok",)
-        assert new.db.execute("SELECT count(*) FROM events").fetchone()[0] > 0
-        assert saved > 30 * 60
-        assert kept_sums(new) == true_sums(new)
+        self.break_pages(tmp_path / "ledger.db", share)
+        again = rebuild(tmp_path)
+        (events, deeds) = again.db.execute("SELECT count(*), (SELECT count(*) FROM deeds) FROM events").fetchone()
+        assert events > 0
+        assert kept_sums(again) == true_sums(again)
+        check_all(again)
+        said = {loss.what: loss for loss in list_losses(again)}
+        for name, count in (("requests", events), ("turns and calls of tools", deeds)):
+            if count < 30 * 60:
+                assert said[name].events == 30 * 60 - count
+            else:
+                assert name not in said
 
     @pytest.mark.parametrize("share", [0.0, 0.15, 0.5])
     def test_what_the_damage_took_comes_back_from_a_copy(self, tmp_path, share):
@@ -136,32 +152,30 @@ class TestBroken:
         ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ledger.close()
         self.break_pages(tmp_path / "ledger.db", share)
-        again = Ledger(str(tmp_path))
+        again = rebuild(tmp_path)
         late = digest("kimi-code", "late")
-        if share:  # the damage shows only to who reads those pages
-            again.rebuild("a torn page")
         assert again.db.execute("SELECT count(*) FROM events WHERE key != ?", (late,)).fetchone() == (30 * 60,)
         assert again.db.execute("SELECT count(*) FROM sessions WHERE session_id != 'late'").fetchone() == (30,)
         assert kept_sums(again) == true_sums(again)
+        check_all(again)
 
     @pytest.mark.parametrize("seed", range(12))
     def test_damage_to_the_first_hundred_bytes_costs_nothing(self, tmp_path, seed):
         chance = random.Random(seed)
-        ledger = Ledger(str(tmp_path / "old"))
+        ledger = Ledger(str(tmp_path))
         fill(ledger, 3)
         ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ledger.close()
-        path = tmp_path / "old" / "ledger.db"
+        path = tmp_path / "ledger.db"
         data = bytearray(path.read_bytes())
         begin = chance.randrange(100) if seed else 0
         end = min(100, begin + (chance.randrange(1, 60) if seed else 50))
         data[begin:end] = bytes(byte ^ chance.randrange(1, 256) for byte in data[begin:end])
         path.write_bytes(bytes(data))
-        new = Ledger(str(tmp_path / "new"))
-        salvage(str(path), new.db)
+        new = rebuild(tmp_path)
         assert new.db.execute("SELECT count(*), (SELECT count(*) FROM deeds) FROM events").fetchone() == (180, 180)
-        assert kept_sums(new) == true_sums(new)
-        assert path.read_bytes() == bytes(data)
+        assert kept_sums(new) == true_sums(new) and list_losses(new) == ()
+        assert [kept.read_bytes() for kept in tmp_path.glob("ledger.db.broken-*[0-9]")] == [bytes(data)]
         assert not list(tmp_path.rglob("ledger.db.new-*"))
 
     @pytest.mark.parametrize("in_log", [False, True])
@@ -170,15 +184,14 @@ class TestBroken:
         fill(ledger, 3)
         ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         if in_log:
-            ledger.db.execute("UPDATE events SET at = at + 1 WHERE key = ?", (digest("kimi-code", "0-0"),))
+            ledger.store([reading("late", [("late", 1.0, 1, "m")])], MadeUpPricer())
         shutil.copytree(tmp_path / "old", tmp_path / "new")  # as a crash leaves it
         ledger.close()
         path = tmp_path / "new" / "ledger.db"
         damaged = random.Random(1).randbytes(50) + path.read_bytes()[50:]
         path.write_bytes(damaged)
-        again = Ledger(str(tmp_path / "new"))
-        assert again.db.execute("SELECT count(*), min(at) FROM events").fetchone() == (180, 0.0)
-        assert again.db.execute("SELECT count(*) FROM events WHERE at = 1.0").fetchone() == (int(in_log),)
+        again = rebuild(tmp_path / "new")
+        assert again.db.execute("SELECT count(*) FROM events").fetchone() == (180 + in_log,)
         assert [kept.read_bytes() for kept in path.parent.glob("ledger.db.broken-*[0-9]")] == [damaged]
         assert kept_sums(again) == true_sums(again)
 
@@ -205,25 +218,16 @@ class TestBroken:
             "ALTER TABLE events RENAME TO new; CREATE TABLE events AS SELECT * FROM new; DROP TABLE new;"
             "ALTER TABLE events RENAME COLUMN key TO old; ALTER TABLE events RENAME COLUMN rank TO old_rank;"
             "ALTER TABLE events ADD COLUMN key TEXT; ALTER TABLE events ADD COLUMN rank TEXT;"
+            "ALTER TABLE events DROP COLUMN sum; ALTER TABLE about DROP COLUMN shape"
         )
         ids = {digest("kimi-code", f"0-{number}"): f"0-{number}" for number in range(60)}
         db.executemany("UPDATE events SET key = ?, rank = '01s0/b' WHERE old = ?", [(v, k) for k, v in ids.items()])
         db.execute("UPDATE about SET schema = 2")
         ledger.close()
-        again = Ledger(str(tmp_path))
+        again = rebuild(tmp_path)
         assert again.db.execute("SELECT key, session, at FROM events ORDER BY key").fetchall() == before
         assert again.db.execute("SELECT DISTINCT rank FROM events").fetchall() == [(1,)]
-
-    def test_one_made_by_an_early_corral_is_kept_and_its_rows_are_taken_over(self, tmp_path):
-        ledger = Ledger(str(tmp_path))
-        fill(ledger, 2)
-        ledger.db.execute("UPDATE about SET schema = ?", (SCHEMA - 1,))
-        ledger.close()
-        again = Ledger(str(tmp_path))
-        assert "early corral" in (again.notice or "") and list(tmp_path.glob("ledger.db.broken-*"))
-        assert again.db.execute("SELECT count(*) FROM events").fetchone() == (120,)
-        assert kept_sums(again) == true_sums(again)
-        assert not again.is_priced_by("one")
+        assert list_losses(again) == ()
 
 
 class TestDisk:
@@ -291,15 +295,13 @@ class TestReadOnly:
         place = tmp_path / "50%41 #1?"
         ledger = Ledger(str(place))
         fill(ledger, 1)
-        ledger.db.execute("UPDATE about SET schema = 99")
         ledger.close()
+        set_schema(ledger.path, 99)
         newer = Ledger(str(place))
         assert newer.read_only and newer.db.execute("SELECT count(*) FROM events").fetchone() == (60,)
         newer.close()
-        with sqlite3.connect(ledger.path) as db:
-            db.execute("UPDATE about SET schema = 1")
-        db.close()
-        saved = Ledger(str(place))
+        set_schema(ledger.path, 3)
+        saved = rebuild(place)
         assert saved.db.execute("SELECT count(*) FROM events").fetchone() == (60,)
         saved.close()
 
@@ -327,6 +329,6 @@ def test_a_second_set_aside_in_one_second_overwrites_nothing(tmp_path):
     for number in range(3):
         with open(path, "w") as file:
             file.write(str(number))
-        names.add(keep_broken(path))
+        names.add(keep_damaged(path))
         os.unlink(path)
     assert sorted(Path(name).read_text() for name in names) == ["0", "1", "2"]

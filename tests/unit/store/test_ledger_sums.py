@@ -9,7 +9,7 @@ import pytest
 from corral.model.usage import TokenUsage
 from corral.store.ledger import Ledger
 from corral.store.row_making import digest
-from tests.unit.store.readings import MadeUpPricer, kept_sums, kept_turns, reading, true_sums, true_turns
+from tests.unit.store.readings import MadeUpPricer, check_all, kept_sums, kept_turns, reading, true_sums, true_turns
 
 DAY = 86_400
 
@@ -22,6 +22,7 @@ def check(ledger: Ledger, pricer: MadeUpPricer) -> None:
         " picos, assumed FROM events"
     ):
         assert pricer.price(model, source, at, TokenUsage(*tokens)) == (dollars, picos, assumed)
+    check_all(ledger)
 
 
 def random_reading(chance: random.Random):
@@ -99,7 +100,8 @@ def test_other_prices_price_everything_anew_in_one_piece(tmp_path):
     ledger.store([reading("s", [("c", 3.0, 10, "m")])], MadeUpPricer("new", factor=7))
     assert ledger.is_priced_by("new")
     check(ledger, MadeUpPricer("new", factor=7))
-    assert ledger.db.execute("SELECT * FROM prices").fetchall() == [("m", "M", "made up new", "2026-01-01", 0)]
+    query = "SELECT model, listed_as, source, dated, assumed FROM prices"
+    assert ledger.db.execute(query).fetchall() == [("m", "M", "made up new", "2026-01-01", 0)]
 
 
 def test_beside_money_stands_whose_prices_it_was_made_with(tmp_path):

@@ -1,0 +1,160 @@
+"""`corral usage --check`, `--rebuild` and `--acknowledge`; and that a loss is said by every view until then."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from corral.store.checksums import set_sums, sum_row
+from corral.store.ledger_checks import seal_table
+from tests.integration.usage.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    world = World(tmp_path)
+    world.session("s", *(world.line() for _ in range(20)))
+    world.session("t", *(world.line() for _ in range(10)))
+    assert world.events() == 30
+    return world
+
+
+def change(world: World, *statements: str) -> None:
+    with sqlite3.connect(world.state / "ledger.db") as db:
+        for statement in statements:
+            assert db.execute(statement).rowcount
+    db.close()
+
+
+def lose_one(world: World) -> None:
+    """A request of which no log and no copy tells any more."""
+    shutil.rmtree(world.bucket)
+    for copy in world.state.glob("ledger.db.*"):
+        copy.unlink()
+    change(world, "UPDATE events SET input = 7 WHERE at = 1794000005")
+    assert world.events() == 30  # the sums are right still
+    assert "missing" in world.run("usage", "--rebuild").stdout
+
+
+class TestCheck:
+    def test_a_ledger_in_order_says_what_the_logs_say(self, world: World) -> None:
+        done = world.run("usage", "--check")
+        assert done.returncode == 0, done.stdout + done.stderr
+        assert "30 requests" in done.stdout and "says what the logs say" in done.stdout
+
+    def test_lines_that_nobody_has_read_yet_are_no_difference(self, world: World) -> None:
+        world.session("s", world.line())
+        assert world.run("usage", "--check").returncode == 0
+        shutil.rmtree(world.state)
+        assert world.run("usage", "--check").returncode == 0
+
+    @pytest.mark.parametrize(
+        ("statement", "table"),
+        [
+            ("UPDATE events SET output = 14 WHERE at = 1794000005", "events"),
+            ("DELETE FROM sessions WHERE session_id = 't'", "sessions"),
+            ("UPDATE quarters SET input = input + 1", "sums"),
+        ],
+    )
+    def test_it_names_what_is_damaged_and_changes_nothing(self, world: World, statement: str, table: str) -> None:
+        change(world, statement)
+        for _ in range(2):
+            done = world.run("usage", "--check", "--json")
+            assert done.returncode == 1
+            assert table in json.loads(done.stdout)["damaged"]
+        assert world.run("usage", "--rebuild").returncode == 0
+        assert world.run("usage", "--check").returncode == 0
+        assert world.events() == 30
+
+    def test_it_names_each_request_that_differs(self, world: World) -> None:
+        """As a fault of our own would leave it: sealed, and wrong."""
+        with sqlite3.connect(world.state / "ledger.db") as db:
+            db.create_function("row_sum", -1, sum_row)
+            db.execute("UPDATE events SET output = 14 WHERE at = 1794000005")
+            set_sums(db, "events")
+            seal_table(db, "events")
+        db.close()
+        done = world.run("usage", "--check", "--json")
+        found = json.loads(done.stdout)
+        assert done.returncode == 1 and found["damaged"] == []
+        assert found["differences"] == [
+            {
+                "what": "request",
+                "at": 1794000005.0,
+                "session": "kimi-cli:s",
+                "problem": "output is 14 in the ledger and 13 in the log",
+            }
+        ]
+
+    def test_what_only_the_ledger_knows_is_no_difference(self, world: World) -> None:
+        shutil.rmtree(world.bucket / "t")
+        found = json.loads(world.run("usage", "--check", "--json").stdout)
+        assert (found["compared"], found["only_in_ledger"], found["differences"]) == (20, 10, [])
+
+
+class TestRebuild:
+    def test_nothing_that_only_the_ledger_knows_is_dropped(self, world: World) -> None:
+        shutil.rmtree(world.bucket / "t")
+        before = world.usage("--by", "session")
+        done = world.run("usage", "--rebuild")
+        assert done.returncode == 0 and "made again" in done.stdout, done.stderr
+        assert world.usage("--by", "session") == before
+        assert len(list(world.state.glob("ledger.db.broken-*[0-9]"))) == 1
+
+    def test_without_a_ledger_it_makes_one(self, world: World) -> None:
+        shutil.rmtree(world.state)
+        assert world.run("usage", "--rebuild").returncode == 0
+        assert world.events() == 30
+
+    @pytest.mark.parametrize(
+        "words", [["--rebuild", "--check"], ["--rebuild", "--by", "day"], ["--acknowledge", "--csv"]]
+    )
+    def test_it_is_about_the_whole_ledger(self, world: World, words: list[str]) -> None:
+        assert world.run("usage", *words).returncode == 2
+
+
+class TestLoss:
+    def test_it_is_said_by_every_view_until_it_is_acknowledged(self, world: World) -> None:
+        lose_one(world)
+        report = world.usage("--since", "2020-01-01", "--by", "session")
+        assert report["total"]["events"] == 29
+        (loss,) = report["losses"]
+        assert (loss["what"], loss["events"]) == ("requests", 1)
+        assert loss["since"] <= 1794000005 <= loss["until"] <= loss["since"] + 900
+        for _ in range(2):
+            said = world.run("usage").stdout
+            assert "1 requests of 2026-11-06 are missing" in said and "--acknowledge" in said
+            assert "missing" in world.run("usage", "--by", "tool").stdout
+            assert "missing" in world.run("usage", "--csv").stderr
+            assert "missing" in world.run("usage", "--explain", "s").stdout
+            assert "ledger!" in world.run("statusline").stdout
+            assert "! 1 requests of 2026-11-06 are missing" in world.run("ps", "--all", "--usage").stdout
+            assert json.loads(world.run("statusline", "--json").stdout)["today"]["losses"] == [loss]
+            asked = world.run("sql", "--json", "SELECT count(*) AS n FROM usage_events")
+            assert json.loads(asked.stdout) | {"losses": [loss]} == json.loads(asked.stdout)
+            assert "are missing" in asked.stderr
+        assert "1 requests" in world.run("usage", "--acknowledge").stdout
+        assert world.usage()["losses"] == [] and "missing" not in world.run("usage").stdout
+        assert "ledger!" not in world.run("statusline").stdout
+        assert "missing" not in world.run("ps", "--all", "--usage").stdout
+        assert "nothing is known to be lost" in world.run("usage", "--acknowledge").stdout
+
+    def test_it_survives_the_next_damage(self, world: World) -> None:
+        lose_one(world)
+        (loss,) = world.usage()["losses"]
+        change(world, "UPDATE quarters SET input = input + 1", "DELETE FROM memo WHERE name LIKE 'report%'")
+        report = world.usage()
+        assert report["losses"] == [loss] and report["total"]["events"] == 29
+
+    def test_a_file_of_which_nothing_can_be_read_may_have_known_more(self, world: World) -> None:
+        for copy in world.state.glob("ledger.db.*"):
+            copy.unlink()
+        (world.state / "ledger.db").write_bytes(b"nothing that SQLite knows" * 1000)
+        report = world.usage()
+        assert report["total"]["events"] == 30
+        assert [loss["events"] for loss in report["losses"]] == [None]
+        assert "may be missing" in report["notes"][0]
