@@ -21,6 +21,7 @@ from corral.system.tmux import Pane, go_command, go_outside, is_inside, switch_c
 from corral.terminals.client import Client, NotReachable
 from corral.terminals.directory import Standing, find_terminal, terminals_dir
 from corral.terminals.environment import TAB_VARIABLE
+from corral.terminals.how_ended import say_end
 from corral.terminals.silence import Silent
 
 _SIGNALLED = 128
@@ -114,7 +115,7 @@ def _lost() -> CorralError:
 
 def _say_end(status: int | None) -> int:
     if status is not None and status < 0:
-        tell(f"the agent was ended by signal {-status}")
+        tell(f"the agent {say_end(status)}")
         return _SIGNALLED - status
     return status or 0
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from corral.terminals.client import Client
 from corral.terminals.modes import Modes
-from corral.terminals.protocol import Ask, Exit, Failed, Gap, Output
+from corral.terminals.protocol import Ask, Exit, Failed, Gap, Output, Picture
 from corral.terminals.protocol import Modes as ModesFrame
 from corral.terminals.queries import QueryFilter
 from corral.terminals.silence import LOOK_SECONDS, Patience
@@ -91,6 +91,7 @@ class DetachKey:
 def view(client: Client, detach_key: str, *, clear: bool, tell: Callable[[str], None]) -> Viewing:
     """Show the terminal here until the program ends, the holder is gone, or the person leaves.
 
+    `clear`: on a screen of its own; else what the program wrote from its start on goes on below what is here.
     Raises Silent when the holder does not answer: neither the attaching, nor what is typed.
     """
     return _View(client, DetachKey(detach_key), tell).run(clear=clear)
@@ -105,12 +106,15 @@ class _View:
         self._queries = QueryFilter()
         self._problems: list[str] = []
         self._signals: list[int] = []
-        self._to_clear = False
+        self._to_clear = True
+        """What is on the person's screen is still to be scrolled away."""
+        self._begins_cleared = True
+        self._has_shown = False
         self._patience: Patience | None = None
         """While something from the holder is due."""
 
     def run(self, *, clear: bool) -> Viewing:
-        self._to_clear = clear
+        self._begins_cleared = clear
         viewing = None
         saved = termios.tcgetattr(0)
         woken, wake = os.pipe()
@@ -119,7 +123,7 @@ class _View:
         old_wake = signal.set_wakeup_fd(wake)
         try:
             tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is meant for the program
-            self._client.attach(None, *terminal_size())
+            self._client.attach(None if clear else 0, *terminal_size(), picture=True)
             self._patience = self._client.await_answer()
             viewing = self._loop(woken)
             return viewing
@@ -187,12 +191,14 @@ class _View:
             match frame:
                 case Output():
                     self._show(frame)
-                case ModesFrame():
+                case Picture():
+                    self._show_picture(frame)
+                case ModesFrame():  # of an older holder
                     self._clear_before(frame.data)
                     self._modes.feed(frame.data)
                     self._write(frame.data)
                 case Gap():
-                    self._write(b"\x1b[H\x1b[2J")  # what is there is old; what is kept follows, and is painted anew
+                    self._write(b"\x1b[H\x1b[2J")  # what is there is old; what is kept follows
                 case Exit():
                     return Viewing(left=Left.ENDED, status=frame.status)
                 case Failed():
@@ -202,21 +208,39 @@ class _View:
         return None
 
     def _show(self, frame: Output) -> None:
-        self._clear_before(frame.data)
+        if self._begins_cleared and not self._has_shown:
+            self._clear_before(frame.data)
+        self._has_shown = True
         self._modes.feed(frame.data)
         # Nobody waits for the answers to what was asked before we came.
         self._write(self._queries.feed(frame.data) if frame.replay else self._queries.flush() + frame.data)
+
+    def _show_picture(self, frame: Picture) -> None:
+        """It is made for a terminal in its first state, so that is where this one is brought."""
+        if frame.first:
+            if self._has_shown:
+                self._write(self._start_over())
+                self._modes = Modes()
+                self._queries.flush()
+            self._clear_before(frame.data)
+        self._has_shown = True
+        self._modes.feed(frame.data)
+        self._write(frame.data)
 
     def _clear_before(self, first: bytes) -> None:
         """Once. One with a screen of its own leaves this one as it is; for others it is scrolled away, not wiped."""
         if self._to_clear and not _OPENS_OWN_SCREEN.match(first):
             self._write(b"\n" * (terminal_size()[1] - 1) + b"\x1b[H\x1b[J")
-        self._to_clear = False
+            self._to_clear = False
+
+    def _start_over(self) -> bytes:
+        """Out of a program's screen and its modes, in the midst of whatever it was writing."""
+        unfinished = b"\x18\x1b\\" if self._modes.incomplete_bytes else b""
+        return unfinished + _WHOLE_SCREEN + self._modes.undo()
 
     def _leave(self) -> bytes:
         """What ends the program's picture in the midst of it, and begins a line of its own for what is said next."""
-        unfinished = b"\x18\x1b\\" if self._modes.incomplete_bytes else b""
-        start = unfinished + _WHOLE_SCREEN + self._modes.undo()
+        start = self._start_over()
         if self._modes.alternate != _WITH_CURSOR:
             return start + b"\x1b[999H\n"  # below the picture
         # The cursor is back where it was: at the begin of a line it stays there, elsewhere the blanks end that line.

@@ -14,6 +14,7 @@ from corral.engine.tabs import Tab, forget_tab, list_tabs
 from corral.errors import CorralError, NotFound
 from corral.model.key import spoken_id
 from corral.terminals.directory import Standing
+from corral.terminals.how_ended import say_end
 
 _EPILOG = """\
 examples:
@@ -89,7 +90,7 @@ def _say_standing(tab: Tab, now: float) -> str:
             return say_state(tab.session, now).words if tab.session else "running"
         case Standing.ENDED:
             status = tab.terminal.status if tab.terminal else None
-            return f"ended by signal {-status}" if status is not None and status < 0 else f"ended ({status})"
+            return f"ended ({status})" if status is not None and status >= 0 else say_end(status).partition(":")[0]
         case Standing.LOST:
             return "lost"
         case Standing.ELSEWHERE:

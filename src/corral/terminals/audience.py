@@ -20,7 +20,6 @@ from corral.terminals.protocol import (
     Leave,
     ProtocolError,
     Resize,
-    Size,
     Visible,
     Welcome,
     choose_version,
@@ -57,15 +56,15 @@ class Audience:
         return any(viewer.position is not None for viewer in self.viewers.values())
 
     def pump(self, viewer: Viewer) -> None:
-        stream = self._holder.stream
-        viewer.pump(stream, self._holder.status, time.monotonic())
-        if viewer.wants_repaint:
-            viewer.wants_repaint = False
-            self._holder.repaint()
+        viewer.pump(self._holder.stream, self._holder.status, time.monotonic())
 
     def pump_all(self) -> None:
         for viewer in self.viewers.values():
             self.pump(viewer)
+
+    def silent(self, until: float) -> list[Viewer]:
+        """Those who came before that time and have not said a word, the oldest first."""
+        return [viewer for viewer in self.viewers.values() if not viewer.version and viewer.came_at <= until]
 
     def drop(self, viewer: Viewer) -> None:
         del self.viewers[viewer.fd]
@@ -88,7 +87,7 @@ class Audience:
             viewer.broken = True
 
     def _obey(self, viewer: Viewer, frame: Frame) -> None:
-        if not viewer.greeted:
+        if not viewer.version:
             self._greet(viewer, frame)
             return
         match frame:
@@ -98,6 +97,9 @@ class Audience:
                 self._type(viewer, frame)
             case Resize():
                 viewer.columns, viewer.rows = frame
+                viewer.wants_picture = (
+                    viewer.paints
+                )  # a terminal that changes its size moves what it shows, in its own way
                 self._activate(viewer)
             case Visible():
                 viewer.visible = frame.visible
@@ -117,7 +119,7 @@ class Audience:
         if version is None:
             self._refuse(viewer, Failed("version", f"this holder speaks versions {VERSIONS[0]} to {VERSIONS[1]}"))
             return
-        viewer.greeted = True
+        viewer.version = version
         viewer.send(Welcome(version, self._holder.tab))
 
     def _refuse(self, viewer: Viewer, failed: Failed) -> None:
@@ -128,14 +130,12 @@ class Audience:
     def _attach(self, viewer: Viewer, frame: Attach) -> None:
         viewer.visible = frame.visible
         viewer.columns, viewer.rows = frame.columns, frame.rows
-        ring = self._holder.stream.ring
-        beginning = self._holder.stream.plan_beginning(frame.offset)
-        viewer.send(Attached(beginning.offset, ring.oldest, ring.head, *self._holder.size))
-        viewer.begin(beginning, ring.head, time.monotonic())
+        viewer.paints = frame.picture and viewer.version > 1
         if frame.visible and frame.columns and frame.rows:
             self._activate(viewer)
-        if beginning.repaint:
-            self._holder.repaint()
+        stream = self._holder.stream
+        beginning = viewer.attach(frame.offset, stream, time.monotonic())
+        viewer.send(Attached(beginning.offset, stream.ring.oldest, stream.ring.head, *beginning.size))
 
     def _type(self, viewer: Viewer, frame: Input) -> None:
         if viewer.position is None:
@@ -171,9 +171,8 @@ class Audience:
         if size != self._holder.size:
             self._holder.set_size(size)
             for viewer in self.viewers.values():
-                if viewer.position is not None:
-                    viewer.send(Size(*size))
-                    self.pump(viewer)
+                viewer.wants_picture = viewer.paints
+            self.pump_all()
 
     def _describe(self) -> dict[str, str]:
         holder = self._holder

@@ -31,7 +31,7 @@ class Child(NamedTuple):
     go: int
     """One byte written here lets it begin; closing it first ends it unbegun."""
     problem: int
-    """Read to its end: empty once it has begun, else the errno as text."""
+    """Read to its end: empty once it has begun, else the errno as text, after a "d" if its directory was at fault."""
 
 
 def fork_child(argv: Sequence[str], cwd: str, env: Mapping[str, str], size: tuple[int, int], umask: int) -> Child:
@@ -58,6 +58,7 @@ def fork_child(argv: Sequence[str], cwd: str, env: Mapping[str, str], size: tupl
 
 def _become(argv: Sequence[str], cwd: str, env: Mapping[str, str], slave: int, waiting: int, tell: int) -> None:
     """In the child: never returns."""
+    step = b""
     try:
         os.setsid()
         ioctl(slave, termios.TIOCSCTTY, 0)
@@ -70,10 +71,12 @@ def _become(argv: Sequence[str], cwd: str, env: Mapping[str, str], slave: int, w
         # Without a word the one who wanted it is gone. All but 0, 1 and 2 closes by itself when the program begins.
         if os.read(waiting, 1) != b"g":
             os._exit(_NOT_RUN)
+        step = b"d"
         os.chdir(cwd)
+        step = b""
         os.execve(argv[0], list(argv), env)
     except OSError as error:
-        os.write(tell, b"%d" % (error.errno or errno.EIO))
+        os.write(tell, b"%s%d" % (step, error.errno or errno.EIO))
     finally:
         os._exit(_NOT_RUN)
 

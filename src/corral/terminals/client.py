@@ -14,8 +14,9 @@ from struct import pack, unpack
 from types import TracebackType
 
 from corral.sidecar.processes import read_identity
-from corral.terminals.directory import find_terminal, forget_terminal
+from corral.terminals.directory import Standing, find_terminal, forget_terminal
 from corral.terminals.files import SOCKET
+from corral.terminals.how_ended import say_end
 from corral.terminals.protocol import (
     MAX_INPUT,
     Ask,
@@ -53,7 +54,7 @@ def connect(directory: str, tab: str) -> socket.socket:
             os.close(folder)
     except OSError as error:
         client.close()
-        raise NotReachable(f"terminal {tab}: {error.strerror}") from error
+        raise NotReachable(_say_unreachable(directory, tab, error)) from error
     except Silent:
         client.close()
         raise
@@ -63,6 +64,20 @@ def connect(directory: str, tab: str) -> socket.socket:
         client.close()
         raise NotReachable(f"terminal {tab}: pid {pid} of user {uid} answers, who is not its holder")
     return client
+
+
+def _say_unreachable(directory: str, tab: str, error: OSError) -> str:
+    """What the kernel says of a socket that is not there helps nobody; what became of the terminal does."""
+    terminal = find_terminal(directory, tab)
+    if terminal is not None and terminal.standing is Standing.ENDED:
+        return f"terminal {tab} is closed: its program {say_end(terminal.status)}"
+    if terminal is not None and terminal.standing is Standing.LOST:
+        return f"terminal {tab} is gone: its holder was killed"
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return f"terminal {tab} is not there (any more)"
+    if isinstance(error, ConnectionRefusedError):
+        return f"terminal {tab}: nobody answers there"
+    return f"terminal {tab}: {error.strerror}"
 
 
 def _connect(client: socket.socket, path: str, directory: str, tab: str) -> None:
@@ -160,8 +175,10 @@ class Client:
         except BlockingIOError as error:
             raise Silent(self.tab, _peer(self.socket)[0]) from error
 
-    def attach(self, offset: int | None, columns: int = 0, rows: int = 0, *, visible: bool = True) -> None:
-        self.send(Attach(offset, columns, rows, visible))
+    def attach(
+        self, offset: int | None, columns: int = 0, rows: int = 0, *, visible: bool = True, picture: bool = False
+    ) -> None:
+        self.send(Attach(offset, columns, rows, visible, picture))
 
     def type(self, data: bytes, *, in_replay: bool = False) -> None:
         for start in range(0, len(data), MAX_INPUT):

@@ -73,7 +73,7 @@ def _hold(order: Order, umask: int) -> None:
         files.write_record(identity, VERSIONS[1])
         _tell(f"forked {os.getpid()} {identity.pid} {identity.start_ticks}")
         _await_go()
-        _begin(child, order.argv[0])
+        _begin(child, order)
     except OSError:
         if child is not None:
             signal.pidfd_send_signal(child.pidfd, signal.SIGKILL)
@@ -90,13 +90,17 @@ def _hold(order: Order, umask: int) -> None:
         raise
 
 
-def _begin(child: Child, program: str) -> None:
+def _begin(child: Child, order: Order) -> None:
     os.write(child.go, b"g")
     os.close(child.go)
     problem = os.read(child.problem, 16)
     os.close(child.problem)
     if problem:
-        raise OSError(int(problem), os.strerror(int(problem)), program)
+        from corral.terminals.not_begun import say_not_begun  # a holder that holds does without
+
+        number = int(problem.removeprefix(b"d"))
+        in_directory = problem.startswith(b"d")
+        raise OSError(number, say_not_begun(number, order.argv[0], order.cwd, in_directory=in_directory))
 
 
 def _await_go() -> None:

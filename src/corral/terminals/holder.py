@@ -25,10 +25,15 @@ if TYPE_CHECKING:
 
 RING_BYTES = 1 << 20
 MOST_VIEWERS = 64
+GREETING_SECONDS = 15.0
+"""Who connects and does not greet is let go of by then: longer than a page has to say where it attaches."""
 LINGER_SECONDS = 600.0
 """How long the last words of a program that ended can be looked at."""
+_GRACE_SECONDS = 1.0
+"""Who has just come may be about to greet: a server that is back brings many viewers at once."""
+_MOST_SILENT = 16
+"""Of those who have not greeted: a new one takes the place of the oldest, and there is always room for viewers."""
 _MOST_INPUT = 1 << 20
-_NUDGE_SECONDS = 0.1
 _READ = 1 << 16
 _TERMINAL_READ = 1 << 13
 """The kernel gives 4 KiB at most; memory for more would be asked for and given back each time."""
@@ -55,7 +60,7 @@ class Holder:
         self.identity = identity
         self.size = size
         self.started_at = time.time()
-        self.stream = Stream(RING_BYTES)
+        self.stream = Stream(RING_BYTES, size)
         self.status: int | None = None
         self.ending = Ending(child, files.log)
         self._files = files
@@ -67,7 +72,6 @@ class Holder:
         """Whether the terminal has somebody on its other side."""
         self._exit_written = False
         self._ended_at = 0.0
-        self._nudge_until: float | None = None
         self._poll = poll()
         self._events: dict[int, int] = {}
 
@@ -93,15 +97,14 @@ class Holder:
         return None
 
     def set_size(self, size: tuple[int, int]) -> None:
+        """From the byte on that is read next."""
         self.size = size
-        self._apply_size(size)
-
-    def repaint(self) -> None:
-        """Another size for a moment: programs paint anew when it changes."""
-        if self._nudge_until is None and self._is_open:
-            columns, rows = self.size
-            self._apply_size((columns, rows - 1 if rows > 2 else rows + 1))
-            self._nudge_until = time.monotonic() + _NUDGE_SECONDS
+        self.stream.resize(*size)
+        if self._is_open:
+            try:
+                set_size(self.child.master, *size)
+            except OSError as error:
+                self._files.log(f"the size could not be set: {error.strerror}")
 
     # --- what to wait for
 
@@ -127,8 +130,11 @@ class Holder:
             self._poll.unregister(fd)
 
     def _timeout(self, now: float, paused: bool) -> float:
-        waits = [STALL_SECONDS / 4] if paused or now < self._listener.rests_until else []
-        waits += [at - now for at in (self._nudge_until, self.ending.due) if at is not None]
+        silent = [viewer.came_at for viewer in self._audience.viewers.values() if not viewer.version]
+        waits = [min(silent) + GREETING_SECONDS - now] if silent else []
+        waits += [STALL_SECONDS / 4] if paused or now < self._listener.rests_until else []
+        if self.ending.due is not None:
+            waits.append(self.ending.due - now)
         if self.status is not None:
             waits.append(min(_RETRY_EXIT_SECONDS, self._ended_at + LINGER_SECONDS - now))
         return max(0.0, min(waits, default=_HOUR))
@@ -139,10 +145,9 @@ class Holder:
         return self._audience.has_left_knowing or time.monotonic() > self._ended_at + LINGER_SECONDS
 
     def _run_timers(self, now: float) -> None:
-        if self._nudge_until is not None and now >= self._nudge_until:
-            self._nudge_until = None
-            self._apply_size(self.size)
         self.ending.advance(now)
+        for viewer in self._audience.silent(now - GREETING_SECONDS):
+            self._let_go(viewer)
         if self.status is not None and not self._exit_written:
             self._exit_written = self._files.write_exit(self.identity, self.status, time.time())
 
@@ -164,14 +169,22 @@ class Holder:
             if not viewer.broken:
                 self._audience.pump(viewer)
             if viewer.broken:
-                self._unwatch(fd)
-                self._audience.drop(viewer)
+                self._let_go(viewer)
+
+    def _let_go(self, viewer: Viewer) -> None:
+        self._unwatch(viewer.fd)
+        self._audience.drop(viewer)
 
     def _admit(self) -> None:
         connection = self._listener.accept()
         if connection is None:
             return
         viewer = Viewer(connection, time.monotonic())
+        patient = self._audience.silent(viewer.came_at - _GRACE_SECONDS)
+        if len(patient) >= _MOST_SILENT:
+            self._let_go(patient[0])
+        elif len(self._audience.viewers) >= MOST_VIEWERS and (silent := self._audience.silent(viewer.came_at)):
+            self._let_go(silent[0])
         if len(self._audience.viewers) < MOST_VIEWERS:
             self._audience.viewers[viewer.fd] = viewer
             return
@@ -239,10 +252,3 @@ class Holder:
         self._files.log(f"the program ended with {status}")
         self._exit_written = self._files.write_exit(self.identity, status, time.time())
         self._audience.pump_all()
-
-    def _apply_size(self, size: tuple[int, int]) -> None:
-        if self._is_open:
-            try:
-                set_size(self.child.master, *size)
-            except OSError as error:
-                self._files.log(f"the size could not be set: {error.strerror}")

@@ -32,7 +32,6 @@ class Modes:
         self.title = ""
         self.alternate = 0
         """The mode by which the alternate screen was entered, 0 on the normal one."""
-        self._was_alternate = False
         self._private: dict[int, bool] = {}
         self._keypad: bool | None = None
         self._cursor_style: bytes | None = None
@@ -73,17 +72,8 @@ class Modes:
             self._in_string = True
 
     def restore(self) -> bytes:
-        """What brings a terminal of any state to these modes. It leaves the screen to the program's repaint."""
-        parts = [b"\x1b[0m"]
-        if self._was_alternate:
-            parts.append(b"\x1b[?1047l")  # not 1049: that one would also move the cursor
-        if False in self._keyboard:
-            parts.append(_keyboard_stack(self._keyboard[False]))
-        if self.alternate:
-            parts.append(b"\x1b[?%dh\x1b[r" % self.alternate)
-        if True in self._keyboard and self.alternate:
-            parts.append(_keyboard_stack(self._keyboard[True]))
-        parts += [b"\x1b[?%d%c" % (number, b"h" if on else b"l") for number, on in self._private.items()]
+        """What brings a terminal in its first state to these modes; the screens themselves are left to a picture."""
+        parts = [b"\x1b[?%d%c" % (number, b"h" if on else b"l") for number, on in self._private.items()]
         if self._keypad is not None:
             parts.append(b"\x1b=" if self._keypad else b"\x1b>")
         if self._modify_keys is not None:
@@ -93,6 +83,12 @@ class Modes:
         if self.title:
             parts.append(b"\x1b]2;%s\x07" % self.title.encode())
         return b"".join(parts)
+
+    def keyboard(self, *, alternate: bool) -> bytes:
+        """The same for the keyboard's flags, of which each screen has its own: to be said while that one is shown."""
+        stack = self._keyboard.get(alternate)
+        # Taking off more than there is empties the stack and turns all of it off.
+        return b"" if stack is None else b"\x1b[<99u" + b"".join(b"\x1b[>%du" % flags for flags in stack)
 
     def undo(self) -> bytes:
         """What brings a terminal from these modes back to how one begins."""
@@ -161,7 +157,6 @@ class Modes:
     def _set(self, number: int, on: bool) -> None:
         if number in _ALTERNATE:
             self.alternate = number if on else 0
-            self._was_alternate = True
         elif number in _FOLLOWED:
             self._private[number] = on
 
@@ -186,11 +181,6 @@ class Modes:
         self._cursor_style = None if self._cursor_style is None else b"0"
         self._modify_keys = None if self._modify_keys is None else b"0"
         self._keyboard = {screen: [] for screen in self._keyboard}
-
-
-def _keyboard_stack(stack: list[int]) -> bytes:
-    # Taking off more than there is empties the stack and turns all of it off.
-    return b"\x1b[<99u" + b"".join(b"\x1b[>%du" % flags for flags in stack)
 
 
 def _find_final(piece: bytes) -> int:

@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-VERSIONS = (1, 1)
+VERSIONS = (1, 2)
 """The lowest and the highest version that this code speaks."""
 MAX_FRAME = 1 << 20
 MAX_INPUT = 1 << 16
@@ -44,6 +44,8 @@ class Attach(NamedTuple):
     """0: I have no size of my own."""
     rows: int = 0
     visible: bool = True
+    picture: bool = False
+    """My terminal can't take on another size than its own: paint what is shown, and again whenever the size changes."""
 
 
 class Input(NamedTuple):
@@ -89,7 +91,7 @@ class Welcome(NamedTuple):
 
 
 class Attached(NamedTuple):
-    """The answer to Attach: where the stream begins, what the ring has, the size in force."""
+    """The answer to Attach: where the stream begins, what the ring has, the size there. Size tells of later ones."""
 
     offset: int
     oldest: int
@@ -107,20 +109,28 @@ class Output(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Output from `offset` up to `end` is not sent: it left the ring. Modes follows, and the program repaints."""
+    """Output from `offset` up to `end` is not sent: it left the ring. A Picture of what it led to follows."""
 
     offset: int
     end: int
 
 
 class Modes(NamedTuple):
-    """Write this to the terminal: it sets the modes in force. It has no offset, as no program wrote it."""
+    """What version 1 has instead of Picture."""
 
     data: bytes
 
 
+class Picture(NamedTuple):
+    """Write this to a terminal in its first state. It has no offset, as no program wrote it."""
+
+    data: bytes
+    first: bool = True
+    """Whether a picture begins; else this continues it."""
+
+
 class Size(NamedTuple):
-    """The size in force has changed."""
+    """The terminal has another size from here on: between the bytes before and those after it."""
 
     columns: int
     rows: int
@@ -152,7 +162,7 @@ class Unknown(NamedTuple):
 
 
 ViewerFrame = Hello | Attach | Input | Resize | Visible | Ask | End | Leave
-HolderFrame = Welcome | Attached | Output | Gap | Modes | Size | Exit | Info | Failed
+HolderFrame = Welcome | Attached | Output | Gap | Modes | Picture | Size | Exit | Info | Failed
 Frame = ViewerFrame | HolderFrame | Unknown
 
 _LENGTH = Struct(">I")
@@ -160,6 +170,7 @@ _HEAD = Struct(">IB")
 _OUTPUT = Struct(">IBBQ")
 _TWO = Struct(">HH")
 _ATTACH = Struct(">BQHHB")
+_ATTACH_PICTURE = 14
 _ATTACHED = Struct(">QQQHH")
 _GAP = Struct(">QQ")
 _WELCOME = Struct(">H")
@@ -184,6 +195,7 @@ _KINDS: dict[type, int] = {
     Exit: 71,
     Info: 72,
     Failed: 73,
+    Picture: 74,
 }
 
 
@@ -201,7 +213,8 @@ def _encode_payload(frame: Frame) -> bytes:
             return MAGIC + _TWO.pack(*frame)
         case Attach():
             repaint = frame.offset is None
-            return _ATTACH.pack(repaint, frame.offset or 0, frame.columns, frame.rows, frame.visible)
+            fields = _ATTACH.pack(repaint, frame.offset or 0, frame.columns, frame.rows, frame.visible)
+            return fields + bytes((frame.picture,))
         case Input():
             return bytes((frame.in_replay,)) + frame.data
         case Resize() | Size():
@@ -216,6 +229,8 @@ def _encode_payload(frame: Frame) -> bytes:
             return _GAP.pack(*frame)
         case Modes():
             return frame.data
+        case Picture():
+            return bytes((frame.first,)) + frame.data
         case Exit():
             return _STATUS.pack(frame.status)
         case Info():
@@ -277,7 +292,8 @@ def _decode_payload(kind: int, payload: bytes) -> Frame:
             return Hello(*_TWO.unpack_from(payload, len(MAGIC)))
         case 2:
             repaint, offset, columns, rows, visible = _ATTACH.unpack_from(payload)
-            return Attach(None if repaint else offset, columns, rows, bool(visible))
+            picture = payload[_ATTACH_PICTURE : _ATTACH_PICTURE + 1] == b"\x01"  # not said by version 1
+            return Attach(None if repaint else offset, columns, rows, bool(visible), picture)
         case 3:
             return Input(payload[1:], bool(payload[0]))
         case 4:
@@ -308,6 +324,8 @@ def _decode_payload(kind: int, payload: bytes) -> Frame:
         case 73:
             code, message = unpack_texts(payload)[:2]
             return Failed(code, message)
+        case 74:
+            return Picture(payload[1:], bool(payload[0]))
         case _:
             return Unknown(kind)
 

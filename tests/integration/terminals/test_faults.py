@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -15,8 +16,9 @@ import pytest
 from corral.model.process import ProcessIdentity
 from corral.terminals.client import Client, NotReachable, connect
 from corral.terminals.directory import Standing, find_terminal, forget_terminal, list_terminals, sweep_terminals
+from corral.terminals.holder import MOST_VIEWERS
 from corral.terminals.protocol import Exit, Gap, Output
-from corral.terminals.start import Started, StartFailed
+from corral.terminals.start import Started, StartFailed, start_terminal
 from tests.integration.terminals.held import BASH, ENV, WAIT_SECONDS, holding, is_gone, kill, pss_bytes, wait_until
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -336,3 +338,27 @@ def test_a_quiet_terminal_is_small(held):
         view.client.type(b"hello\n")
         view.wait_text(b"hello\r\nhello")
         assert pss_bytes(terminal.holder.pid) < 12 << 20
+
+
+def test_connections_that_say_nothing_lock_no_terminal(tmp_path):
+    """As many as a terminal has viewers, and more; then somebody comes who speaks."""
+    directory = str(tmp_path / "terminals")
+    started = start_terminal(directory, ("/bin/cat",), cwd="/", env={"PATH": "/usr/bin:/bin"})
+    silent: list[socket.socket] = []
+    folder = os.open(directory, os.O_RDONLY)
+    try:
+        for _ in range(2 * MOST_VIEWERS):
+            one = socket.socket(socket.AF_UNIX)
+            one.connect(f"/proc/self/fd/{folder}/{started.tab}.sock")
+            one.settimeout(60)
+            silent.append(one)
+        with Client(directory, started.tab) as client:
+            assert client.ask().fields["tab"] == started.tab
+        for one in silent:
+            assert one.recv(1) == b"", "those who said nothing are let go of, at the latest by their deadline"
+    finally:
+        os.close(folder)
+        for one in silent:
+            one.close()
+        for identity in (started.child, started.holder):
+            kill(identity)

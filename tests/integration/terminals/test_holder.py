@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from corral.terminals.client import Client
-from corral.terminals.protocol import Attached, Gap, Modes, Output, Size
+from corral.terminals.protocol import Attached, Gap, Output, Picture, Size
 from tests.integration.terminals.held import BASH
 
 LINES = 300_000
@@ -53,15 +53,13 @@ def test_what_was_written_before_is_marked_as_replay_and_what_comes_after_is_not
         assert all(frame.offset + len(frame.data) <= head for frame in outputs if frame.replay)
 
 
-def test_an_output_larger_than_the_ring_leaves_a_gap_that_is_told_and_repainted(held, tmp_path):
+def test_an_output_larger_than_the_ring_leaves_a_gap_that_is_told_and_a_picture(held):
     program = (
-        "import signal, sys, os\n"
-        "def paint(*_): os.write(1, b'painted on %d lines\\n' % os.get_terminal_size().lines)\n"
-        "signal.signal(signal.SIGWINCH, paint)\n"
+        "import sys\n"
         "sys.stdout.write('\\x1b[?2004h\\x1b[?25l')\n"
         f"for n in range({LINES}): print(f'{{n:07d}}')\n"
         "print('done', flush=True)\n"
-        "while True: signal.pause()"
+        "sys.stdin.read()"
     )
     terminal = held.start([sys.executable, "-c", program])
     with held.watch(terminal) as view:
@@ -72,15 +70,13 @@ def test_an_output_larger_than_the_ring_leaves_a_gap_that_is_told_and_repainted(
         assert attached.oldest > 100
         gap = view.wait_frame(Gap)
         assert gap.offset == 100
-        modes = view.wait_frame(Modes)
-        assert b"\x1b[?2004h" in modes.data
-        assert b"\x1b[?25l" in modes.data
-        # The size changes for a moment. A program that was slow to notice is told once of both; the last size counts.
-        view.wait_text(b"painted on 24 lines")
-        assert b"done" in view.output
-        frames = [frame for frame in view.frames if not isinstance(frame, Size)]
-        assert [type(frame) for frame in frames[:2]] == [Attached, Gap]
-        replay = frames[2 : frames.index(modes)]
+        picture = view.wait_frame(Picture)
+        assert picture.first
+        assert b"\x1b[?2004h" in picture.data
+        assert b"\x1b[?25l" in picture.data
+        view.wait_text(b"done")
+        assert [type(frame) for frame in view.frames[:4]] == [Attached, Gap, Size, Picture]
+        replay = view.frames[4:]
         assert replay and all(isinstance(frame, Output) and frame.replay for frame in replay)
 
 
@@ -96,7 +92,7 @@ def test_one_that_fell_behind_in_the_background_sees_how_the_output_ends(held):
         assert after == b"".join(b"%07d\r\n" % n for n in range(gap.end // 9, LINES)) + b"done\r\n"
 
 
-def test_a_fresh_viewer_of_a_wrapped_output_gets_the_last_lines_whole_then_the_modes(held):
+def test_a_fresh_viewer_of_a_wrapped_output_gets_a_picture_and_the_last_lines_whole(held):
     terminal = held.start([sys.executable, "-c", NUMBERS, str(LINES)])
     with held.watch(terminal) as view:
         view.attach(visible=False)
@@ -104,7 +100,7 @@ def test_a_fresh_viewer_of_a_wrapped_output_gets_the_last_lines_whole_then_the_m
     with held.watch(terminal) as view:
         view.attach(None)
         view.wait_text(b"done")
-        view.wait_frame(Modes)
+        assert view.last(Picture).first
         lines = bytes(view.output).split(b"\r\n")
         numbers = [int(line) for line in lines if line.isdigit()]
         assert len(numbers) > 20_000
@@ -127,7 +123,7 @@ def test_modes_come_back_although_their_sequence_was_cut(held):
         view.client.close()
     with held.watch(terminal) as view:
         view.attach(None)
-        restored = view.wait_frame(Modes).data
+        restored = view.wait_frame(Picture).data
         assert b"\x1b[?1049h" in restored
         assert b"\x1b[?2004h" in restored
     with Client(held.directory, terminal.tab) as client:

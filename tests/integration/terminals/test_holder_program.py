@@ -102,15 +102,29 @@ def test_the_holder_shows_nothing_of_the_program_to_others(held):
 @pytest.mark.parametrize(
     ("argv", "cwd", "reason"),
     [
-        (["/no/such/program"], "/", "No such file"),
-        (["/etc/passwd"], "/", "Permission denied"),
-        (["/bin/sh"], "/no/such/directory", "No such file"),
+        (["/no/such/program"], "/", "there is no program /no/such/program"),
+        (["/etc/passwd"], "/", "/etc/passwd may not be run"),
+        (["/bin/sh"], "/no/such/directory", "the directory in which it would run is gone: /no/such/directory"),
     ],
 )
 def test_a_program_that_cannot_be_started_says_why_and_leaves_nothing(held, argv, cwd, reason):
     with pytest.raises(StartFailed, match=reason):
         held.start(argv, cwd=cwd)
     assert list(Path(held.directory).iterdir()) == []
+
+
+def test_a_script_whose_interpreter_is_missing_names_it(held, tmp_path):
+    script, link = tmp_path / "agent", tmp_path / "link"
+    script.write_text("#!/opt/gone/bin/python3 -u\n")
+    script.chmod(0o755)
+    link.symlink_to(tmp_path / "nothing")
+    for program, reason in (
+        (script, f"{script} is a script for /opt/gone/bin/python3, which is not there"),
+        (link, f"{link} is a link to {tmp_path}/nothing, which is not there"),
+    ):
+        with pytest.raises(StartFailed) as failed:
+            held.start([str(program)])
+        assert str(failed.value) == reason
 
 
 def test_nothing_begins_before_it_is_on_record(held, tmp_path):

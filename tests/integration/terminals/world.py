@@ -84,6 +84,9 @@ class World:
 
     def end(self) -> None:
         self._stack.close()
+        keeper = self.state / "server" / "keeper.json"
+        if keeper.exists():
+            kill(ProcessIdentity(*json.loads(keeper.read_text())["process"]))
         for terminal in list_terminals(str(self.state / "terminals")):
             for identity in (terminal.child, terminal.holder):
                 if identity is not None:

@@ -96,6 +96,6 @@ def test_a_hello_of_another_protocol_is_an_error():
         FrameReader().feed(data)
 
 
-@pytest.mark.parametrize(("lowest", "highest", "chosen"), [(1, 1, 1), (1, 9, 1), (2, 9, None), (0, 0, None)])
+@pytest.mark.parametrize(("lowest", "highest", "chosen"), [(1, 1, 1), (1, 9, 2), (2, 9, 2), (3, 9, None), (0, 0, None)])
 def test_the_highest_version_that_both_speak_is_chosen(lowest, highest, chosen):
     assert choose_version(Hello(lowest, highest)) == chosen

@@ -1,0 +1,1 @@
+"""What viewers of a terminal see, judged by real terminal engines."""
