@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 
-INSTALL_SECONDS = 900
+from tests.programs import install
+
 FLAGS = (
     "--no-sandbox",
     "--disable-quic",
@@ -30,22 +30,10 @@ def find_chromium() -> str | None:
 def main() -> int:
     if find_chromium():
         return 0
-    if shutil.which("apt-get") is None or os.geteuid() != 0:
-        print("error: the browser tests need Chromium: install it, or name one in CORRAL_CHROMIUM", file=sys.stderr)
-        return 1
-    print("chromium: installing", flush=True)
-    env = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
-    for words in (
-        ["update", "-qq"],
-        ["install", "-y", "-qq", "--no-install-recommends", "chromium", "fonts-dejavu-core"],
-    ):
-        done = subprocess.run(
-            ["apt-get", *words], env=env, capture_output=True, text=True, timeout=INSTALL_SECONDS, check=False
-        )
-        if done.returncode != 0:
-            print(f"error: apt-get {' '.join(words)} failed: {done.stderr[-1000:]}", file=sys.stderr)
-            return 1
-    return 0 if find_chromium() else 1
+    problem = install(["chromium", "fonts-dejavu-core"])
+    if problem is not None:
+        print(f"error: the browser tests need Chromium (or one that CORRAL_CHROMIUM names): {problem}", file=sys.stderr)
+    return 0 if problem is None and find_chromium() else 1
 
 
 if __name__ == "__main__":

@@ -24,7 +24,8 @@ class Site(World):
     def __init__(self, root: Path) -> None:
         super().__init__(root)
         self.port = free_port()
-        self.origin = f"http://127.0.0.1:{self.port}"
+        self.address = f"http://127.0.0.1:{self.port}"
+        """For programs; the page has a name of its own."""
         self.errors = (root / "serve.err").open("w")
         self.server: subprocess.Popen[str] | None = None
 
@@ -42,7 +43,7 @@ class Site(World):
         )
         assert self.server.stdout is not None
         link = self.server.stdout.readline().strip()
-        assert link.startswith(self.origin), (link, Path(self.errors.name).read_text())
+        assert link.startswith("http://corral-"), (link, Path(self.errors.name).read_text())
         return link
 
     def stop(self, number: int = signal.SIGKILL) -> None:
@@ -58,12 +59,12 @@ class Site(World):
         return self.corral("url").stdout.strip()
 
     def api(self, path: str) -> Any:
-        return self._ask(urllib.request.Request(f"{self.origin}/api/{path}", headers=self._headers()))
+        return self._ask(urllib.request.Request(f"{self.address}/api/{path}", headers=self._headers()))
 
     def post(self, path: str, body: object) -> Any:
-        headers = self._headers() | {"Content-Type": "application/json", "X-Corral": "1", "Origin": self.origin}
+        headers = self._headers() | {"Content-Type": "application/json", "X-Corral": "1", "Origin": self.address}
         data = json.dumps(body).encode()
-        return self._ask(urllib.request.Request(f"{self.origin}/api/{path}", data, headers, method="POST"))
+        return self._ask(urllib.request.Request(f"{self.address}/api/{path}", data, headers, method="POST"))
 
     def _headers(self) -> dict[str, str]:
         return {"Authorization": f"Bearer {(self.state / 'server' / 'token').read_text().strip()}"}

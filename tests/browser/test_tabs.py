@@ -177,7 +177,7 @@ def test_an_ended_agent_is_said_and_can_be_resumed(site, visit):
     seen.types("one turn")
     seen.shows("echo #1: one turn")
     seen.types("/quit")
-    expect(seen.page.get_by_text("Ended with status 0.")).to_be_visible()
+    expect(seen.page.get_by_text("Ended with exit status 0.")).to_be_visible()
     seen.click("Resume")
     shows_its_agent(site, seen)
     seen.focus()
@@ -227,6 +227,10 @@ def test_double_clicks_make_one_process(site, visit):
     for one in (seen, other):
         one.click("1 idle")
     seen.row("Only once").dblclick()
+    resume = seen.page.get_by_role("button", name="Resume", exact=True)
+    expect(resume).to_be_visible()
+    assert site.tabs() == []  # to look is not to start
+    resume.dblclick()
     agree(seen)
     seen.shows("session 00000000-0000-4000-8000-000000000001")
     other.row("Only once").dblclick()

@@ -9,10 +9,13 @@ import sys
 
 from playwright.sync_api import Locator, expect
 
+from corral.terminals.client import Client
+from corral.terminals.protocol import Picture
+from corral.terminals.start import start_terminal
 from tests.browser.chromium import FLAGS, WEBGL, find_chromium
 from tests.browser.seen import Seen
 from tests.browser.site import Site
-from tests.integration.terminals.held import wait_until
+from tests.integration.terminals.held import ENV, Viewing, wait_until
 
 WIDE = "中文字 한글 😀 é"
 
@@ -102,6 +105,28 @@ def terminal_rows(pid: int) -> int:
     with open(f"/proc/{pid}/fd/0", "rb", buffering=0) as terminal:
         rows, *_ = struct.unpack("HHHH", fcntl.ioctl(terminal, termios.TIOCGWINSZ, b"\0" * 8))
     return rows
+
+
+def test_vim_is_shown_as_it_is_after_windows_of_other_sizes(site, visit, tmp_path):
+    text = tmp_path / "text"
+    text.write_text("".join(f"line {n} of the file\n" for n in range(1, 200)))
+    directory = str(site.state / "terminals")
+    vim = ["/usr/bin/vim", "-u", "NONE", "-N", str(text)]
+    tab = start_terminal(directory, vim, cwd="/", env=ENV, columns=120, rows=30).tab
+    for size, keys in (((120, 30), b"\x06\x05"), ((90, 20), b"\x04jj"), ((90, 20), b"gg")):
+        with Viewing(Client(directory, tab)) as window:
+            window.client.attach(None, *size, picture=True)
+            window.wait_frame(Picture)
+            window.client.type(keys)
+            window.wait_more(1)
+    seen = visit(site.start()).is_ready()
+    seen.shows("line 19 of the file")
+    rows = seen.page.locator(".xterm-rows > div")
+    expect(rows.first).to_have_text(re.compile(r"line 1 of the file\s*"))
+    shown = [row.strip() for row in rows.all_inner_texts()]
+    assert shown[:-1] == [f"line {n} of the file" for n in range(1, len(shown))]
+    assert len(shown) != 20
+    expect(rows.first.locator(".xterm-cursor")).to_have_count(1)
 
 
 def test_a_reload_in_mid_output_loses_and_doubles_nothing(site, visit):
@@ -197,10 +222,10 @@ def test_a_lost_network_comes_back_by_itself(site, visit):
     seen.shows("echo #1: one")
     seen.context.set_offline(True)
     site.stop(signal.SIGTERM)
-    expect(seen.page.get_by_text("No connection to the server")).to_be_visible()
+    expect(seen.page.locator(".sidebar").get_by_text("No connection to the server")).to_be_visible()
     site.start()
     seen.context.set_offline(False)
-    expect(seen.page.get_by_text("No connection to the server")).to_be_hidden()
+    expect(seen.page.locator(".sidebar").get_by_text("No connection to the server")).to_be_hidden()
     seen.types("two")
     seen.shows("echo #2: two")
 

@@ -1,9 +1,10 @@
 /** What a person can ask for: each verb once, whether it comes from a click, a key or a dialog. */
 import { api, asRefusal, type StartChoices } from "./api.ts";
-import { titleOf } from "./words.ts";
 import { navigation } from "./navigation.svelte.ts";
+import { clock } from "./format.ts";
 import { store } from "./store.svelte.ts";
-import type { Refusal, Session, Tab } from "./types.ts";
+import type { Agreed, ProcessPlace, Refusal, Session, Tab } from "./types.ts";
+import { isDoubted, titleOf } from "./words.ts";
 
 /** An agent that the person may want to end. */
 export interface Ending {
@@ -13,43 +14,97 @@ export interface Ending {
   tab: Tab | undefined;
 }
 
+/** Where the processes of a session were, at a time of day; `said` when a person asked to look. */
+export interface Look {
+  processes: ProcessPlace[];
+  at: string;
+  said: boolean;
+}
+
+interface Noted {
+  refusal: Refusal;
+  /** How the session stood when it was said. */
+  stand: string;
+}
+
 class Actions {
   /** What was asked for and not done, by tab id or session ref: shown where the terminal would be. */
-  refusals = $state<Record<string, Refusal>>({});
+  #refusals = $state<Record<string, Noted>>({});
+  /** What the last look at a session found, by ref. */
+  looks = $state<Record<string, Look>>({});
+  looking = $state<Record<string, boolean>>({});
   /** Tabs and sessions that are being opened now. */
   opening = $state<Record<string, boolean>>({});
+  #agreed: Record<string, Agreed> = {};
   dialog = $state<"new-tab" | "keys" | null>(null);
   drawer = $state<string | null>(null);
   ending = $state.raw<Ending | null>(null);
   /** The size of the terminal shown last: a good guess for the next one. */
   size = { columns: 120, rows: 40 };
 
-  /** Go to a session: its tab if it has one; a lost one is shown first, with what was left; else it is opened. */
+  /** Go to a session: its tab if it has one; one that runs is shown where it runs. Starts nothing. */
   goToSession(session: Session): void {
     const tab = store.tabOf(session);
     if (tab) return this.goToTab(tab);
     navigation.go({ view: "session", ref: session.ref });
-    if (session.state !== "orphaned") void this.openSession(session.ref);
+    if (session.state === "live" || session.state === "pending")
+      void this.openSession(session.ref, { attach_only: true });
   }
 
-  /** Show a tab, and bring it back if its terminal is gone. */
+  /** Show a tab, or what became of it. Starts nothing. */
   goToTab(tab: Tab): void {
     navigation.go({ view: "tab", tab: tab.tab });
-    if (tab.state === "gone") void this.openTab(tab.tab);
   }
 
-  async openSession(ref: string, choices: { anyway?: boolean; trust?: boolean } = {}): Promise<void> {
-    await this.#open(ref, async () => {
-      const { tab } = await api.open(ref, { ...choices, ...this.size });
-      await this.#showTab(tab, { view: "session", ref });
-    });
+  /** Why what was asked for last was not done; nothing once what it was about has changed. */
+  refusalOf(key: string, session: Session | undefined): Refusal | null {
+    const noted = this.#refusals[key];
+    if (!noted) return null;
+    const { reason } = noted.refusal;
+    if (reason === "maybe_open" && session && isDoubted(session)) return noted.refusal;
+    const stale = ABOUT_PROCESSES.has(reason) ? noted.stand !== standOf(session) : session?.state === "live";
+    return stale ? null : noted.refusal;
   }
 
-  async openTab(tab: string, choices: { anyway?: boolean; trust?: boolean } = {}): Promise<void> {
-    await this.#open(tab, async () => {
-      const opened = await api.openTab(tab, { ...choices, ...this.size });
-      await this.#showTab(opened.tab ?? tab, { view: "tab", tab });
-    });
+  /** Have the server look at a session afresh, and say where the processes are that may have it. */
+  async look(ref: string, { said = false } = {}): Promise<void> {
+    if (this.looking[ref]) return;
+    this.looking[ref] = true;
+    try {
+      // How it stands comes as an event, if it stands otherwise than was known: an answer may be older than that.
+      const { processes } = await api.look(ref);
+      const now = Date.now() / 1000;
+      this.looks[ref] = { processes, at: clock(now, now, { seconds: true }), said };
+    } catch (error) {
+      if (said) store.notify("problem", asRefusal(error).message);
+    } finally {
+      delete this.looking[ref];
+    }
+  }
+
+  async openSession(
+    ref: string,
+    { attach_only = false, ...choices }: Agreed & { attach_only?: boolean } = {},
+  ): Promise<void> {
+    await this.#open(
+      ref,
+      () => store.sessions.get(ref),
+      async () => {
+        const { tab } = await api.open(ref, { ...this.#agree(ref, choices), attach_only, ...this.size });
+        await this.#showTab(tab, { view: "session", ref });
+      },
+    );
+  }
+
+  async openTab(tab: string, choices: Agreed = {}): Promise<void> {
+    await this.#open(
+      tab,
+      () => store.sessionOf(store.tabs.get(tab)),
+      async () => {
+        const opened = await api.openTab(tab, { ...this.#agree(tab, choices), ...this.size });
+        await this.#showTab(opened.tab ?? tab, { view: "tab", tab });
+      },
+    );
   }
 
   /** Start an agent in a new tab. Returns what stands in the way, or null. */
@@ -135,16 +190,41 @@ class Actions {
     );
   }
 
-  async #open(key: string, open: () => Promise<void>): Promise<void> {
+  /** One thing is asked after the other: what was agreed to before stays so, until it is opened afresh. */
+  #agree(key: string, choices: Agreed): Agreed {
+    const afresh = !Object.keys(choices).length;
+    return (this.#agreed[key] = afresh ? {} : { ...this.#agreed[key], ...choices });
+  }
+
+  async #open(key: string, session: () => Session | undefined, open: () => Promise<void>): Promise<void> {
     if (this.opening[key]) return;
     this.opening[key] = true;
-    delete this.refusals[key];
+    delete this.#refusals[key];
     try {
       await open();
     } catch (error) {
-      this.refusals[key] = asRefusal(error);
+      const refusal = asRefusal(error);
+      // It had ended before it could be shown: then its own state says all.
+      if (refusal.reason === "not_open") return;
+      this.#refusals[key] = { refusal, stand: standOf(session()) };
+      if (ABOUT_PROCESSES.has(refusal.reason)) void this.#recheck(key, session);
     } finally {
       delete this.opening[key];
+    }
+  }
+
+  /** A process can begin and end before any event tells of it: then nothing but a look shows that a refusal is old. */
+  async #recheck(key: string, session: () => Session | undefined): Promise<void> {
+    const noted = this.#refusals[key];
+    for (;;) {
+      await new Promise((resolve) => setTimeout(resolve, RECHECK_MS));
+      const now = session();
+      if (this.#refusals[key] !== noted || !now || this.refusalOf(key, now) === null) return;
+      const look = await api.look(now.ref).catch(() => null);
+      if (look?.session.restore.kind === "resume" && this.#refusals[key] === noted) {
+        delete this.#refusals[key];
+        return;
+      }
     }
   }
 
@@ -168,6 +248,15 @@ class Actions {
       return false;
     }
   }
+}
+
+const RECHECK_MS = 2000;
+/** Refusals that say who has a session, or may have it. */
+const ABOUT_PROCESSES: ReadonlySet<string> = new Set(["already_live", "claimed_elsewhere", "maybe_open"]);
+
+/** All that such a refusal can be about: when one of these changes, it is not true any more. */
+function standOf(session: Session | undefined): string {
+  return JSON.stringify(session && [session.state, session.pids, session.maybe_pids, session.restore]);
 }
 
 export const actions = new Actions();

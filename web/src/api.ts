@@ -1,5 +1,6 @@
 /** Requests to the server: each has an end, and each failure has words. */
-import type { Opened, Provider, Refusal, Session, Survey, Tab, UsageReport } from "./types.ts";
+import { currentToken, DoorError, forgetToken } from "./door.ts";
+import type { Agreed, LookedAt, Opened, Provider, Refusal, Session, Survey, Tab, UsageReport } from "./types.ts";
 
 const PATIENCE_MS = 20_000;
 /** Opening a session may wait for an agent to start. */
@@ -23,23 +24,47 @@ export function asRefusal(error: unknown): Refusal {
   return { reason: "page_failed", message: `The page failed: ${String(error)}`, remedy: ["Reload the page."] };
 }
 
-let whenLoggedOut: () => void = () => {};
+let whenLoggedOut: (why: string) => void = () => {};
 
-/** Called whenever the server says that this browser is not logged in. */
-export function onLoggedOut(call: () => void): void {
+/** Called whenever this browser is not logged in (any more), with why. */
+export function onLoggedOut(call: (why: string) => void): void {
   whenLoggedOut = call;
 }
 
+/** A fetch that shows this page's token; when the server does not know it any more, both prove themselves again. */
+export async function fetchProven(path: string, init: RequestInit): Promise<Response> {
+  for (let tries = 1; ; tries += 1) {
+    const headers = { ...(init.headers as Record<string, string>), Authorization: `Corral ${await proveFirst()}` };
+    const response = await fetch(path, { ...init, headers, credentials: "omit" }).catch((error: unknown) => {
+      forgetToken();
+      throw error;
+    });
+    if (response.status === 401) forgetToken();
+    if (response.status !== 401 || tries === 2) return response;
+  }
+}
+
+async function proveFirst(): Promise<string> {
+  try {
+    return await currentToken();
+  } catch (error) {
+    if (!(error instanceof DoorError)) throw error;
+    if (error.locked) whenLoggedOut(error.message);
+    throw new RequestError(error.locked ? 401 : 0, { reason: "not_let_in", message: error.message, remedy: [] });
+  }
+}
+
 async function request<T>(method: string, path: string, body?: unknown, patience = PATIENCE_MS): Promise<T> {
-  const init: RequestInit = { method, signal: AbortSignal.timeout(patience), credentials: "same-origin" };
+  const init: RequestInit = { method, signal: AbortSignal.timeout(patience) };
   if (method !== "GET") {
     init.headers = { "Content-Type": "application/json", "X-Corral": "1" };
     init.body = JSON.stringify(body ?? {});
   }
   let response: Response;
   try {
-    response = await fetch(path, init);
+    response = await fetchProven(path, init);
   } catch (error) {
+    if (error instanceof RequestError) throw error;
     const late = error instanceof DOMException && error.name === "TimeoutError";
     const message = late
       ? `The server did not answer within ${patience / 1000} s.`
@@ -52,8 +77,9 @@ async function request<T>(method: string, path: string, body?: unknown, patience
   }
   const answer: unknown = await response.json().catch(() => null);
   if (response.ok) return answer as T;
-  if (response.status === 401) whenLoggedOut();
-  throw new RequestError(response.status, readRefusal(answer, response.status));
+  const refusal = readRefusal(answer, response.status);
+  if (response.status === 401 || response.status === 421) whenLoggedOut(refusal.message);
+  throw new RequestError(response.status === 421 ? 401 : response.status, refusal);
 }
 
 function readRefusal(answer: unknown, status: number): Refusal {
@@ -66,9 +92,8 @@ function readRefusal(answer: unknown, status: number): Refusal {
   };
 }
 
-export interface OpenChoices {
-  anyway?: boolean;
-  trust?: boolean;
+export interface OpenChoices extends Agreed {
+  attach_only?: boolean;
   columns: number;
   rows: number;
 }
@@ -82,9 +107,9 @@ export interface StartChoices extends OpenChoices {
 const enc = encodeURIComponent;
 
 export const api = {
-  login: (code: string) => request<void>("POST", "/api/login", { code }),
   sessions: () => request<Survey>("GET", "/api/sessions"),
   session: (ref: string) => request<{ session: Session }>("GET", `/api/sessions/${enc(ref)}`),
+  look: (ref: string) => request<LookedAt>("GET", `/api/sessions/${enc(ref)}/look`),
   dismiss: (ref: string, dismissed: boolean) =>
     request<void>("POST", `/api/sessions/${enc(ref)}/dismiss`, { dismissed }),
   open: (ref: string, choices: OpenChoices) =>

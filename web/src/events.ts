@@ -1,10 +1,23 @@
 /** The event stream: resumes where it was after any break, with jittered waits; says whether it is connected. */
+import { fetchProven } from "./api.ts";
 import { Backoff } from "./backoff.ts";
+import { forgetToken } from "./door.ts";
 
-const NAMES = ["hello", "session", "switched", "tab", "restore", "usage", "survey", "degraded", "resync"] as const;
+const NAMES = [
+  "hello",
+  "session",
+  "switched",
+  "tab",
+  "restore",
+  "usage",
+  "agents",
+  "degraded",
+  "resync",
+  "beat",
+] as const;
 export type EventName = (typeof NAMES)[number];
 
-/** The server sends a comment every 15 s, but a browser does not show comments: this long without an opened stream is a failure. */
+/** This long without an opened stream is a failure; what comes after is for the watchdog. */
 const OPEN_MS = 10_000;
 
 export interface EventHandlers {
@@ -17,7 +30,7 @@ export interface EventHandlers {
 
 export class EventStream {
   #handlers: EventHandlers;
-  #source: EventSource | null = null;
+  #request: AbortController | null = null;
   #after: string;
   #backoff = new Backoff();
   #timer: ReturnType<typeof setTimeout> | undefined;
@@ -32,48 +45,77 @@ export class EventStream {
   close(): void {
     this.#closed = true;
     clearTimeout(this.#timer);
-    this.#source?.close();
+    this.#request?.abort();
   }
 
   /** Something suggests that the network is back: do not wait out the pause. */
   retryNow(): void {
-    if (this.#closed || this.#source) return;
+    if (this.#closed || this.#request) return;
     clearTimeout(this.#timer);
     this.#open();
   }
 
   #open(): void {
-    const source = new EventSource(
-      this.#after ? `/api/events?after=${encodeURIComponent(this.#after)}` : "/api/events",
+    const request = new AbortController();
+    this.#request = request;
+    this.#timer = setTimeout(() => this.#lost(request), OPEN_MS);
+    this.#follow(request).then(
+      () => this.#lost(request),
+      () => this.#lost(request),
     );
-    this.#source = source;
-    this.#timer = setTimeout(() => this.#lost(source), OPEN_MS);
-    source.onopen = () => {
-      clearTimeout(this.#timer);
-      this.#backoff.reset();
-      this.#handlers.connected(true);
-    };
-    source.onerror = () => this.#lost(source);
-    for (const name of NAMES) {
-      source.addEventListener(name, (event: MessageEvent<string>) => {
-        if (event.lastEventId) this.#after = event.lastEventId;
-        this.#handlers.event(name, JSON.parse(event.data));
-      });
+  }
+
+  /** Until the stream ends, however it does. An EventSource could not show who we are. */
+  async #follow(request: AbortController): Promise<void> {
+    const path = this.#after ? `/api/events?after=${encodeURIComponent(this.#after)}` : "/api/events";
+    const init = { headers: { Accept: "text/event-stream" }, cache: "no-store", signal: request.signal } as const;
+    const response = await fetchProven(path, init);
+    if (!response.ok || response.body === null || this.#request !== request) return;
+    clearTimeout(this.#timer);
+    this.#backoff.reset();
+    this.#handlers.connected(true);
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done || this.#request !== request) return;
+      const parts = (text + value).split("\n\n");
+      text = parts.pop() ?? "";
+      for (const part of parts) this.#take(part);
     }
   }
 
-  /** The browser's own retry has no jitter and gives up on any status but 200: we close and try again ourselves. */
-  #lost(source: EventSource): void {
-    if (this.#closed || this.#source !== source) return;
-    source.close();
-    this.#source = null;
+  /** One event: its lines are `id: …`, `event: …`, `data: …`, as the server writes them; a comment has none of these. */
+  #take(part: string): void {
+    const field = (name: string): string | undefined =>
+      part
+        .split("\n")
+        .find((line) => line.startsWith(`${name}: `))
+        ?.slice(name.length + 2);
+    const name = NAMES.find((known) => known === field("event"));
+    const data = field("data");
+    this.#after = field("id") ?? this.#after;
+    if (name === undefined || data === undefined) return;
+    try {
+      this.#handlers.event(name, JSON.parse(data));
+    } catch (error) {
+      reportError(error); // a fault of the page is no fault of the stream
+    }
+  }
+
+  /** Whoever answers the next time proves itself first. */
+  #lost(request: AbortController): void {
+    if (this.#closed || this.#request !== request) return;
+    this.#request = null;
+    request.abort();
+    forgetToken();
     clearTimeout(this.#timer);
     this.#handlers.connected(false);
     this.#timer = setTimeout(() => void this.#tryAgain(), this.#backoff.next());
   }
 
   async #tryAgain(): Promise<void> {
-    if (!(await this.#handlers.mayTry()) || this.#closed || this.#source) return;
+    if (!(await this.#handlers.mayTry()) || this.#closed || this.#request) return;
     this.#open();
   }
 }

@@ -12,9 +12,10 @@ export function age(seconds: number): string {
 }
 
 /** The time of day; with the date when it was not today. */
-export function clock(at: number, now: number): string {
+export function clock(at: number, now: number, { seconds = false } = {}): string {
   const then = new Date(at * 1000);
-  const time = then.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false });
+  const fields: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit", hour12: false };
+  const time = then.toLocaleTimeString([], seconds ? { ...fields, second: "2-digit" } : fields);
   if (then.toDateString() === new Date(now * 1000).toDateString()) return time;
   return `${then.toLocaleDateString([], { month: "short", day: "numeric" })} ${time}`;
 }

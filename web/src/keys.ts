@@ -50,10 +50,17 @@ export const KEYS: Key[] = [
   { keys: "Alt+W", does: "Close the tab; the agent lives on", anywhere: true, test: alt("KeyW"), run: closeShown },
   {
     keys: "Alt+J",
-    does: "Next session that needs you",
+    does: "Go to the next session that needs you",
     anywhere: true,
     test: alt("KeyJ"),
     run: () => actions.nextThatNeedsMe(),
+  },
+  {
+    keys: "Alt+Enter",
+    does: "Do what the panel offers first: resume it, look again …",
+    anywhere: true,
+    test: (event) => alt("Enter")(event) && offered() !== null,
+    run: () => offered()?.click(),
   },
   {
     keys: "Ctrl+Shift+F",
@@ -88,7 +95,7 @@ export const KEYS: Key[] = [
 /** Keys that the parts handle themselves, for the list. */
 export const MORE_KEYS: { keys: string; does: string }[] = [
   { keys: "↑ ↓", does: "In the sidebar: from session to session" },
-  { keys: "Enter", does: "Open it" },
+  { keys: "Enter", does: "Go there" },
   { keys: "Ctrl+Shift+C", does: "In a terminal: copy what is selected" },
   { keys: "Ctrl+Shift+V", does: "In a terminal: paste" },
   { keys: "Esc", does: "Close a dialog, or clear the search" },
@@ -103,6 +110,11 @@ export function handleKey(event: KeyboardEvent): void {
   event.preventDefault();
   event.stopPropagation();
   key.run(event);
+}
+
+/** The first thing that a panel in the place of the terminal offers. */
+function offered(): HTMLButtonElement | null {
+  return document.querySelector<HTMLButtonElement>("main .panel .button.main:not(:disabled)");
 }
 
 function plain(event: KeyboardEvent, key: string): boolean {

@@ -1,7 +1,7 @@
 /** Starts the page: takes the one-time code out of the address, then draws. */
 import { mount } from "svelte";
-import { api, asRefusal } from "./api.ts";
 import App from "./App.svelte";
+import { DoorError, enter } from "./door.ts";
 import { handleKey } from "./keys.ts";
 import { store } from "./store.svelte.ts";
 import "./style.css";
@@ -12,9 +12,9 @@ async function logInByAddress(): Promise<void> {
   // At once, before anything can fail: the code must not stay in the address or the history.
   history.replaceState(null, "", "#/");
   try {
-    await api.login(code);
+    await enter(code);
   } catch (error) {
-    store.startProblem = asRefusal(error).message;
+    store.startProblem = error instanceof DoorError ? error.message : `The page failed: ${String(error)}`;
   }
 }
 

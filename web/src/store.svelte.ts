@@ -5,10 +5,14 @@ import { needsYou, whoNeedsYou } from "./arrange.ts";
 import { Backoff } from "./backoff.ts";
 import { EventStream, type EventName } from "./events.ts";
 import type { AgentProcess, Degraded, Provider, Session, SessionUsage, Survey, Tab, UsageToday } from "./types.ts";
+import { Watchdog } from "./watchdog.ts";
 import { STATE_WORDS } from "./words.ts";
 
 const TICK_MS = 5000;
 const NOTICE_MS = 8000;
+const WATCH_MS = 1000;
+/** After so long a silence all is asked for once more: the way to the server may have died without a word. */
+const ASK_AGAIN_S = 30;
 
 export interface Notice {
   id: number;
@@ -30,6 +34,8 @@ class Store {
   /** Why the first snapshot is not there yet, in words. */
   startProblem = $state<string | null>(null);
   connected = $state(false);
+  /** Seconds since the last word of the server, when one is overdue or the stream is lost; else null. */
+  oldFor = $state<number | null>(null);
   host = $state("");
   version = $state<string | null>(null);
   userHome = $state<string | undefined>(undefined);
@@ -45,7 +51,7 @@ class Store {
   notices = $state<Notice[]>([]);
   /** Said by screen readers; not shown. */
   announcement = $state("");
-  /** Epoch seconds, for ages; moves every few seconds. */
+  /** Epoch seconds, for ages; moves every few seconds, and stands still while what is shown is old. */
   now = $state(Date.now() / 1000);
 
   tabList = $derived([...this.tabs.values()].sort((a, b) => a.order - b.order || (a.tab < b.tab ? -1 : 1)));
@@ -55,17 +61,25 @@ class Store {
   #stream: EventStream | null = null;
   #noticeCount = 0;
   #backoff = new Backoff();
+  #watchdog = new Watchdog();
+  #beginning: Promise<void> | null = null;
 
   constructor() {
-    onLoggedOut(() => this.#lock());
-    setInterval(() => (this.now = Date.now() / 1000), TICK_MS);
+    onLoggedOut((why) => this.#lock(why));
+    setInterval(() => this.oldFor === null && (this.now = Date.now() / 1000), TICK_MS);
+    setInterval(() => this.#watch(), WATCH_MS);
     const back = () => this.#stream?.retryNow();
     window.addEventListener("online", back);
     document.addEventListener("visibilitychange", () => document.visibilityState === "visible" && back());
   }
 
   /** Fetch everything and follow it from there; tries until it works or this browser is not logged in. */
-  async begin(): Promise<void> {
+  begin(): Promise<void> {
+    this.#beginning ??= this.#begin().finally(() => (this.#beginning = null));
+    return this.#beginning;
+  }
+
+  async #begin(): Promise<void> {
     for (;;) {
       try {
         await this.#takeSnapshot();
@@ -100,9 +114,22 @@ class Store {
     return this.#tabsByRef.get(session.ref);
   }
 
+  #watch(): void {
+    const old = this.phase === "ready" && (this.#watchdog.isOverdue || (!this.connected && this.#watchdog.age > 0));
+    this.oldFor = old ? this.#watchdog.age : null;
+    if (old && this.connected && this.#watchdog.age >= ASK_AGAIN_S) void this.begin();
+  }
+
+  /** A message came. */
+  #hear(): void {
+    this.#watchdog.heard();
+    if (this.connected) this.oldFor = null;
+  }
+
   async #takeSnapshot(): Promise<void> {
     const [survey, { tabs }] = await Promise.all([api.sessions(), api.tabs()]);
     this.#adopt(survey, tabs);
+    this.#hear();
     this.#stream?.close();
     this.#stream = new EventStream(survey.event === null || survey.event === undefined ? "" : String(survey.event), {
       event: (name, data) => this.#take(name, data),
@@ -135,11 +162,17 @@ class Store {
   }
 
   #take(name: EventName, data: unknown): void {
+    this.#hear();
     this.now = Date.now() / 1000;
     switch (name) {
-      case "hello":
-        this.version = (data as { version?: string }).version ?? this.version;
+      case "hello": {
+        const hello = data as { version?: string; beat_s?: number };
+        this.version = hello.version ?? this.version;
+        this.#watchdog.expect(hello.beat_s ?? null);
         return;
+      }
+      case "beat":
+        return; // that it came is all it says
       case "session":
         return this.#takeSession(data as { change: string; session?: Session; ref?: string });
       case "tab":
@@ -152,19 +185,15 @@ class Store {
       }
       case "usage":
         return this.#takeUsage(data as { usage_today: UsageToday | null; sessions?: Record<string, SessionUsage> });
-      case "survey": {
-        const survey = data as Partial<Survey>;
-        this.unattributed = survey.unattributed ?? this.unattributed;
-        this.noSessionYet = survey.no_session_yet ?? this.noSessionYet;
-        this.degraded = survey.degraded ?? this.degraded;
+      case "agents": {
+        const agents = data as Pick<Survey, "unattributed" | "no_session_yet">;
+        this.unattributed = agents.unattributed;
+        this.noSessionYet = agents.no_session_yet;
         return;
       }
-      case "degraded": {
-        const one = data as Partial<Degraded> & { degraded?: Degraded[] };
-        if (one.degraded) this.degraded = one.degraded;
-        else if (one.reason) this.degraded = [...this.degraded, one as Degraded].slice(-20);
+      case "degraded":
+        this.degraded = (data as { degraded: Degraded[] }).degraded;
         return;
-      }
       case "resync":
         void this.begin();
         return;
@@ -212,7 +241,8 @@ class Store {
     else this.notify("info", `All ${total} tabs are back.`);
   }
 
-  #lock(): void {
+  #lock(why: string): void {
+    this.startProblem ??= why;
     this.#stream?.close();
     this.#stream = null;
     this.connected = false;

@@ -23,6 +23,7 @@ export interface Restore {
   message: string | null;
   remedy: string[];
   commands?: string[];
+  loss?: Loss | null;
 }
 
 export interface SessionUsage {
@@ -109,6 +110,8 @@ export interface UsageToday {
   currency: string;
   tokens: number;
   days: { day: string; cost: string | null; tokens: number }[];
+  /** What was counted once and could not be saved, each in a sentence. */
+  losses: string[];
 }
 
 export interface Survey {
@@ -141,6 +144,37 @@ export interface Refusal {
   /** Those of `remedy` that can be typed as they are; the others are sentences. */
   commands?: string[];
   go_there?: GoThere;
+  /** What opening it would drop from its transcript; the person may agree to that. */
+  loss?: Loss | null;
+}
+
+export interface Loss {
+  path: string;
+  line: number;
+  lines: number;
+  prompts: number;
+}
+
+/** What a person agrees to when a tab is opened. */
+export interface Agreed {
+  anyway?: boolean;
+  trust?: boolean;
+  /** The damaged line from which on the agent may drop its transcript. */
+  drop_from?: number;
+}
+
+/** A process that has a session, or may have it, and where it is. */
+export interface ProcessPlace {
+  pid: number;
+  kind: "tab" | "tmux" | "terminal" | "none";
+  words: string;
+  tab: string | null;
+  command: string[];
+}
+
+export interface LookedAt {
+  session: Session;
+  processes: ProcessPlace[];
 }
 
 export type TabState = "running" | "starting" | "ended" | "gone" | "refused" | "queued" | "resuming";
@@ -157,6 +191,8 @@ export interface Tab {
   live_only_reason: string | null;
   pid: number | null;
   exit_status: number | null;
+  /** How its program ended, in words. */
+  ended: string | null;
   refusal: Refusal | null;
   activity: Activity | null;
   columns: number;

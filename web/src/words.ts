@@ -1,6 +1,6 @@
 /** Signs, colours and words for states: one table for the whole page. Nothing here decides a state. */
 import { age, clock } from "./format.ts";
-import type { Session, State, Tab, TabState } from "./types.ts";
+import type { Refusal, Session, State, Tab, TabState } from "./types.ts";
 
 export type Colour = "green" | "blue" | "amber" | "grey" | "red" | "violet" | "faint";
 
@@ -89,15 +89,18 @@ const TAB_WORDS: Record<TabState, Said> = {
   running: { sign: "●", colour: "green", word: "running", words: "running" },
   starting: { sign: "◌", colour: "grey", word: "starting", words: "starting" },
   ended: { sign: "○", colour: "grey", word: "ended", words: "ended" },
-  gone: { sign: "↻", colour: "grey", word: "to restore", words: "its terminal is gone; open it to resume" },
+  gone: { sign: "↻", colour: "grey", word: "to restore", words: "its terminal is gone; it can be brought back" },
   refused: { sign: "✖", colour: "red", word: "refused", words: "could not be brought back" },
   queued: { sign: "◌", colour: "grey", word: "queued", words: "waits for its turn" },
   resuming: { sign: "◌", colour: "blue", word: "resuming", words: "resuming" },
 };
 
+const NOT_RESTORABLE: Said = { sign: "✖", colour: "grey", word: "gone", words: "its terminal is gone for good" };
+
 /** A tab's sign: that of its session while it runs, else what became of its terminal. */
 export function sayTab(tab: Tab, session: Session | undefined, now: number): Said {
   if (tab.state === "running" && session) return sayState(session, now);
+  if (tab.state === "gone" && !tab.restorable) return NOT_RESTORABLE;
   return TAB_WORDS[tab.state];
 }
 
@@ -136,6 +139,18 @@ const REFUSALS: Record<string, string> = {
 
 export function sayRefusal(reason: string): string {
   return REFUSALS[reason] ?? "Not done";
+}
+
+/** Whether it may be open somewhere already, so that to open it is no matter of course. */
+export function isDoubted(session: Session): boolean {
+  return session.restore.kind === "refused" && session.restore.reason === "maybe_open";
+}
+
+/** Why it can't be opened as things stand, where that is sure and not a matter of doubt. */
+export function knownRefusal(session: Session): Refusal | null {
+  const { kind, reason, message, remedy, commands, loss } = session.restore;
+  if (kind !== "refused" || reason === null || isDoubted(session)) return null;
+  return { reason, message: message ?? session.reason, remedy, commands: commands ?? [], loss: loss ?? null };
 }
 
 export function titleOf(session: Session): string {

@@ -7,6 +7,7 @@ import { age, money, shellWord, shortPath, tokens } from "../src/format.ts";
 import { isAnswer, isPointer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
 import type { Session, UsageRow } from "../src/types.ts";
 import { daysBetween, sayOrigins, stack } from "../src/usage.ts";
+import { Watchdog } from "../src/watchdog.ts";
 import { sayState, STATE_WORDS, STATES, stateWords } from "../src/words.ts";
 
 const ALL: Filter = { text: "", states: new Set(), providers: new Set() };
@@ -278,4 +279,21 @@ test("a command to copy means the same to a shell", () => {
   const words = ["tmux", "-S", "/tmp/t-0/my socket", "select-window", "-t", "%1", ";", "attach-session", "it's"];
   const said = "tmux -S '/tmp/t-0/my socket' select-window -t %1 ';' attach-session 'it'\\''s'";
   assert.equal(words.map(shellWord).join(" "), said);
+});
+
+test("silence is told when a beat is overdue, and by its age", () => {
+  let now = 0;
+  const watchdog = new Watchdog(() => now);
+  now = 60_000;
+  assert.equal(watchdog.isOverdue, false); // nobody said that something would come
+  watchdog.expect(2);
+  watchdog.heard();
+  now += 4900;
+  assert.equal(watchdog.isOverdue, false);
+  now += 100;
+  assert.equal(watchdog.isOverdue, true);
+  now += 7000;
+  assert.equal(watchdog.age, 12);
+  watchdog.heard();
+  assert.equal(watchdog.isOverdue, false);
 });

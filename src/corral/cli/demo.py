@@ -71,9 +71,12 @@ def run(args: argparse.Namespace) -> int:
         demonstration.begin(args.port, lambda title: tell(f"  {title}"))
         _show(demonstration.link, demonstration.place.corral if demonstration.place else "corral")
         if args.open:
-            import webbrowser
+            from corral.cli.browsing import open_in_browser
+            from corral.server.server_files import ServerFiles
 
-            webbrowser.open(demonstration.link)
+            assert demonstration.place is not None
+            files, code = ServerFiles(demonstration.place.state), demonstration.link.partition("#code=")[2]
+            open_in_browser(demonstration.link, lambda: not files.has_code(code))
         demonstration.wait()
     except KeyboardInterrupt:
         pass

@@ -45,14 +45,21 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    from corral.server.serving import AlreadyRunning, Bind, serve
+    from corral.server.address import Bind, is_remote
+    from corral.server.server_files import bracketed
+    from corral.server.serving import AlreadyRunning, serve
+
+    bind = Bind(port=args.port, host=args.host, allow_remote=args.allow_remote)
 
     def show(running: Running, code: str) -> None:
         _show(running.link(code), browse=args.open)
+        if is_remote(bind):
+            tunnel = f"ssh -L {running.port}:{bracketed(running.host)}:{running.port}"
+            tell(f"no browser can log in over plain HTTP from elsewhere: open the link at the near end of {tunnel}")
         tell(f"serving; the link works once, `{own_command()} url` prints another. Ctrl-C stops it.")
 
     try:
-        serve(Bind(port=args.port, host=args.host, allow_remote=args.allow_remote), show)
+        serve(bind, show)
     except AlreadyRunning as error:
         if not args.reuse or error.running is None:
             raise
@@ -65,18 +72,17 @@ def run(args: argparse.Namespace) -> int:
 def _show(link: str, *, browse: bool) -> None:
     print(link, flush=True)
     if browse:
-        import webbrowser
+        from corral.cli.browsing import open_in_browser
+        from corral.server.server_files import ServerFiles
 
-        from corral.system.descriptors import given_limit
-
-        with given_limit():
-            webbrowser.open(link)
+        files, code = ServerFiles(places.state_dir()), link.partition("#code=")[2]
+        open_in_browser(link, lambda: not files.has_code(code))
 
 
 def _show_other(running: Running, *, browse: bool, wanted: int | None) -> None:
     from corral.server.server_files import ServerFiles
 
-    _show(running.link(ServerFiles(places.state_dir()).make_code()), browse=browse)
+    _show(running.link(ServerFiles(places.state_dir()).make_code(running.name)), browse=browse)
     tell(f"a server runs already (pid {running.pid}), and goes on; this link works once")
     if wanted and wanted != running.port:
         tell(f"it stays where it is: stop it first, then --port {wanted} moves it")

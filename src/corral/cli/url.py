@@ -39,9 +39,9 @@ def run(args: argparse.Namespace) -> int:
     running = files.find_running()
     if running is None:
         raise CorralError("no server runs here", hint="corral serve starts one")
-    link = running.link(files.make_code())
+    link = running.link(files.make_code(running.name))
     if args.json:
-        print_json({"schema": 1, "url": link, "origin": running.origin, "pid": running.pid})
+        print_json({"schema": 1, "url": link, "origin": running.origin, "address": running.address, "pid": running.pid})
     else:
         print_lines([link])
     return 0

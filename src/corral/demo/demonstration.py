@@ -41,7 +41,7 @@ class Demonstration:
         scenes = write_past(place, time.time())
         _install_hooks(place)
         self.link = self._start_server(place, port)
-        play(place, Visitor(place, self.link.partition("/#")[0]), scenes, tell)
+        play(place, Visitor(place, int(self.link.partition("/#")[0].rpartition(":")[2])), scenes, tell)
 
     def wait(self) -> None:
         """Until the server ends, which it should not do by itself. Raises CorralError."""

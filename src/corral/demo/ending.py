@@ -148,8 +148,8 @@ def _list_marked(place: Place) -> Iterator[ProcessIdentity]:
     for process in ProcessTable():
         if process.pid == os.getpid() or process.environ.get(DEMO_VARIABLE) != place.root:
             continue
-        if (identity := process.identity) is not None and _lives(identity):
-            yield identity
+        if _lives(process.identity):
+            yield process.identity
 
 
 def _lives(identity: ProcessIdentity) -> bool:

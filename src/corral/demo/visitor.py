@@ -42,9 +42,9 @@ class _Opened(Struct):
 class Visitor:
     """Speaks to the server of one demonstration, as its owner."""
 
-    def __init__(self, place: Place, origin: str) -> None:
+    def __init__(self, place: Place, port: int) -> None:
         self._place = place
-        self._origin = origin
+        self._origin = f"http://127.0.0.1:{port}"
 
     def sessions(self) -> dict[str, SeenSession]:
         """By id."""

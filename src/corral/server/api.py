@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -13,22 +14,25 @@ from starlette.websockets import WebSocket
 
 from corral.engine.fresh_tab import start_fresh_tab
 from corral.engine.hook_settings import hook_providers, list_settings
+from corral.engine.looking import Found, look_at, say_where
 from corral.engine.periods import find_zone, parse_keys, parse_time
 from corral.engine.plain import to_plain
 from corral.engine.restore import NotOpened, has_session
 from corral.engine.usage_report import UsageQuery
-from corral.engine.whereabouts import InPane
-from corral.errors import CorralError
+from corral.engine.whereabouts import InPane, InTab, InTerminal
+from corral.errors import CorralError, NotFound
 from corral.hooks.install import Outcome, install
 from corral.server import messages
 from corral.server.directories import list_directories
-from corral.server.event_stream import encode_json
+from corral.server.event_stream import BEAT_SECONDS
 from corral.server.refusals import GoThere, Refusing
 from corral.server.service import Service
 from corral.server.spending import ask_usage
 from corral.server.terminal_socket import serve_terminal
 from corral.system import places
 from corral.system.descriptors import are_left, most_open
+from corral.system.json_text import encode_json
+from corral.system.text import readable
 from corral.system.tmux import go_command
 from corral.terminals.client import Client, NotReachable
 from corral.terminals.directory import terminals_dir
@@ -37,6 +41,7 @@ from corral.version import __version__
 
 _T = TypeVar("_T")
 _MOST_BODY = 64 << 10
+_BODY_SECONDS = 10.0
 _TO_OPEN = 24
 """Files that are open at once, at most, while a tab is started."""
 
@@ -46,12 +51,16 @@ def service_of(request: Request | WebSocket) -> Service:
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:
-    """Raises Refusing (400) with what is wrong in it."""
+    """Raises Refusing (400, 408) with what is wrong in it."""
     body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > _MOST_BODY:
-            raise Refusing(400, "too_large", f"a request has at most {_MOST_BODY} bytes")
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            async for part in request.stream():
+                body += part
+                if len(body) > _MOST_BODY:
+                    raise Refusing(400, "too_large", f"a request has at most {_MOST_BODY} bytes")
+    except TimeoutError:
+        raise Refusing(408, "too_slow", f"the request did not come within {_BODY_SECONDS:.0f} s") from None
     try:
         return msgspec.json.decode(bytes(body) or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -80,6 +89,20 @@ async def show_session(request: Request) -> Response:
     return answer(messages.OneSession(session=service.describe(session)))
 
 
+async def look_at_session(request: Request) -> Response:
+    service = service_of(request)
+    known = service.find(request.path_params["ref"])
+    try:
+        look = await service.run(lambda: look_at(known.key))
+    except NotFound as error:
+        service.watcher.ask(known.provider)
+        raise Refusing(404, "no_such_session", "there is no such session (any more)") from error
+    if look.session.verdict.maybe_pids != known.verdict.maybe_pids or look.session.state is not known.state:
+        service.watcher.ask(known.provider)  # the others are as old
+    processes = tuple(_place(found) for found in look.processes)
+    return answer(messages.LookedAt(session=service.describe(look.session), processes=processes))
+
+
 async def dismiss_session(request: Request) -> Response:
     service = service_of(request)
     wanted = await read_body(request, messages.Dismiss)
@@ -96,7 +119,16 @@ async def open_session(request: Request) -> Response:
     session = service.find(request.path_params["ref"])
     size = _size(wanted.columns, wanted.rows)
     opened = await service.run(
-        _opening(lambda: service.tabs.open_session(session, anyway=wanted.anyway, trust=wanted.trust, size=size))
+        _opening(
+            lambda: service.tabs.open_session(
+                session,
+                anyway=wanted.anyway,
+                trust=wanted.trust,
+                size=size,
+                drop_from=wanted.drop_from,
+                attach_only=wanted.attach_only,
+            )
+        )
     )
     service.watcher.ask(session.provider)
     return answer(messages.OpenedTab(tab=opened.tab, plan=opened.plan))
@@ -147,7 +179,11 @@ async def open_tab(request: Request) -> Response:
     tab = _known_tab(request)
     size = _size(wanted.columns, wanted.rows)
     opened = await service.run(
-        _opening(lambda: service.tabs.open_tab(tab, size, anyway=wanted.anyway, trust=wanted.trust))
+        _opening(
+            lambda: service.tabs.open_tab(
+                tab, size, anyway=wanted.anyway, trust=wanted.trust, drop_from=wanted.drop_from
+            )
+        )
     )
     return answer(messages.OpenedTab(tab=opened.tab, plan=opened.plan))
 
@@ -228,6 +264,7 @@ async def install_hooks(request: Request) -> Response:
         if refused:
             raise Refusing(409, "hooks_refused", "; ".join(refused))
         service.refresh_providers()
+        service.watcher.ask(name)  # what helps with the agents that run is another thing now
         return "; ".join(one.message for one in results)
 
     status = await service.run(run)
@@ -265,7 +302,7 @@ async def follow_events(request: Request) -> Response:
     service = service_of(request)
     told = request.headers.get("last-event-id") or request.query_params.get("after")
     after = int(told) if told and told.isascii() and told.isdecimal() and len(told) < 19 else None
-    hello = {"version": __version__, "event": service.events.newest}
+    hello = {"version": __version__, "event": service.events.newest, "beat_s": BEAT_SECONDS}
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(service.events.follow(after, hello), headers=headers, media_type="text/event-stream")
 
@@ -290,7 +327,7 @@ def _opening(work: Callable[[], _T]) -> Callable[[], _T]:
         try:
             return work()
         except NotOpened as error:
-            raise Refusing(409, error.reason, error.message, error.remedy, _go_there(error)) from error
+            raise Refusing(409, error.reason, error.message, error.remedy, _go_there(error), error.loss) from error
 
     return run
 
@@ -308,6 +345,19 @@ def _go_there(error: NotOpened) -> GoThere | None:
     pane = error.where.pane
     command = go_command(pane, {})  # for a terminal that is not in a tmux
     return GoThere(kind="tmux", target=pane.name, command=tuple(command or ()))
+
+
+def _place(found: Found) -> messages.ProcessPlace:
+    where, pid, words = found.where, found.identity.pid, readable(say_where(found))
+    match where:
+        case InTab():
+            return messages.ProcessPlace(pid=pid, kind="tab", words=words, tab=where.tab)
+        case InPane():
+            command = tuple(go_command(where.pane, {}) or ())
+            return messages.ProcessPlace(pid=pid, kind="tmux", words=words, command=command)
+        case _:
+            kind = "terminal" if isinstance(where, InTerminal) else "none"
+            return messages.ProcessPlace(pid=pid, kind=kind, words=words)
 
 
 def _saving(work: Callable[[], _T]) -> Callable[[], _T]:

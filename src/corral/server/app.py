@@ -12,14 +12,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
-from corral.model.restore import Command
-from corral.server import api, messages, page
-from corral.server.credentials import COOKIE_SECONDS, Credentials
+from corral.server import api, door, messages, page
+from corral.server.credentials import Credentials
 from corral.server.event_stream import EventStream
 from corral.server.guard import Guard
 from corral.server.openapi import describe_api
 from corral.server.refusals import Refusing
-from corral.server.server_files import ServerFiles
 from corral.server.service import Service
 
 if TYPE_CHECKING:
@@ -41,25 +39,6 @@ class Endpoint(NamedTuple):
     query: tuple[str, ...] = ()
 
 
-async def log_in(request: Request) -> Response:
-    wanted = await api.read_body(request, messages.Login)
-    state = request.app.state
-    if not await api.service_of(request).run(lambda: state.files.take_code(wanted.code)):
-        await state.guard.delay_failure()
-        raise Refusing(401, "wrong_code", "this link was used already, or is too old", (Command("corral url"),))
-    response = Response(None, 204)
-    credentials: Credentials = state.credentials
-    response.set_cookie(
-        credentials.cookie_name,
-        credentials.make_cookie(),
-        max_age=COOKIE_SECONDS,
-        path="/",
-        httponly=True,
-        samesite="strict",
-    )
-    return response
-
-
 async def show_openapi(request: Request) -> Response:
     return api.answer(describe_api(ENDPOINTS))
 
@@ -68,10 +47,24 @@ ENDPOINTS = (
     Endpoint("GET", "/", page.show_page, "the page"),
     Endpoint("GET", "/assets/{name:path}", page.show_asset, "a file of the page"),
     Endpoint("GET", "/favicon.svg", page.show_icon, "its icon"),
-    Endpoint("POST", "/api/login", log_in, "exchange a one-time code for a cookie", messages.Login, None, 204),
+    Endpoint("POST", "/api/hello", door.greet, "the server proves itself", messages.Hello, messages.ServerProof),
+    Endpoint("POST", "/api/prove", door.take_proof, "the page does", messages.PageProof, messages.PageToken),
+    Endpoint(
+        "POST", "/api/tickets", door.make_ticket, "for one WebSocket", messages.TicketWanted, messages.SocketTicket
+    ),
+    Endpoint("GET", "/api/logins", door.list_logins, "the browsers that are logged in", None, messages.LoginList),
+    Endpoint("DELETE", "/api/logins/{login}", door.end_login, "end one of them", None, None, 204),
     Endpoint("GET", "/api/health", api.check_health, "whether it answers", None, messages.Health),
     Endpoint("GET", "/api/sessions", api.list_sessions, "all sessions", None, messages.SessionList),
     Endpoint("GET", "/api/sessions/{ref}", api.show_session, "one session in full", None, messages.OneSession),
+    Endpoint(
+        "GET",
+        "/api/sessions/{ref}/look",
+        api.look_at_session,
+        "look at it afresh, and where it is or may be open",
+        None,
+        messages.LookedAt,
+    ),
     Endpoint(
         "POST", "/api/sessions/{ref}/dismiss", api.dismiss_session, "put it away, or back", messages.Dismiss, None, 204
     ),
@@ -136,7 +129,13 @@ ENDPOINTS = (
 )
 
 
-def build_app(files: ServerFiles, credentials: Credentials, hosts: Iterable[str], events: EventStream) -> Guard:
+def build_app(
+    credentials: Credentials,
+    page_host: str,
+    hosts: Iterable[str],
+    events: EventStream,
+    on_proven: Callable[[tuple[str, int] | None], None],
+) -> Guard:
     """The whole server as one ASGI application; the guard is its outermost layer."""
 
     @asynccontextmanager
@@ -154,9 +153,8 @@ def build_app(files: ServerFiles, credentials: Credentials, hosts: Iterable[str]
         lifespan=lifespan,
         exception_handlers={Refusing: _answer_refusing, HTTPException: _answer_http, Exception: _answer_bug},  # pyright: ignore[reportArgumentType]
     )
-    app.state.files = files
     app.state.credentials = credentials
-    guard = Guard(app, credentials, hosts)
+    guard = Guard(app, credentials, page_host, hosts, on_proven)
     app.state.guard = guard
     return guard
 

@@ -1,53 +1,179 @@
-"""Who may speak to the server: cookies made from a secret that never leaves it, one token for this user's tools."""
+"""Who may speak to the server: pages that proved themselves, by short-lived tokens; this user's tools, by a file."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
 import secrets
+import threading
 import time
 from typing import NamedTuple
 
-COOKIE_SECONDS = 90 * 86_400
-_MOST_DIGITS = 12
+from corral.server import proofs
+from corral.server.logins import Login, Logins
+from corral.server.server_files import ServerFiles
+
+TOKEN_SECONDS = 300
+"""How long a page may speak before it has to prove itself again; it does so by itself."""
+PROOF_SECONDS = 10.0
+"""How long after the server's proof the page's is awaited."""
+TICKET_SECONDS = 30.0
+TICKET_PREFIX = "ticket."
+PROTOCOL = "corral"
+"""What a page's WebSocket speaks, beside the ticket that it shows in the same header."""
+TOOLS = "token"
+"""The name of who shows the token from the file."""
+_MOST_CHALLENGES = 64
+_MOST_GIVEN = 4096
 
 
 class Caller(NamedTuple):
-    """Who was let in: the name of a login, the same for all requests with one cookie."""
+    """Who was let in: a login, or this user's tools."""
 
     name: str
 
 
+class Challenge(NamedTuple):
+    """A proof that the server gave, and waits for one in return."""
+
+    login: str
+    page_nonce: str
+    key: bytes
+    is_code: bool
+    until: float
+
+
+class Proven(NamedTuple):
+    """What a page gets for its proof."""
+
+    token: str
+    login: Login | None
+    """The new one, of a code."""
+    salt: str | None
+
+
+class Ticket(NamedTuple):
+    ticket: str
+    proof: str
+
+
+class _Given:
+    """Secrets that were given away, by their hash, each with a login and an end. For any thread."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._given: dict[bytes, tuple[str, float]] = {}
+
+    def put(self, secret: str, name: str) -> None:
+        now = time.monotonic()
+        with self._lock:
+            if len(self._given) >= _MOST_GIVEN:
+                self._given = {hashed: one for hashed, one in self._given.items() if one[1] > now}
+            while len(self._given) >= _MOST_GIVEN:
+                del self._given[next(iter(self._given))]
+            self._given[_hash(secret)] = name, now + self._seconds
+
+    def find(self, secret: str, *, once: bool = False) -> str | None:
+        """Whose it is; `once`: it is nobody's afterwards."""
+        with self._lock:
+            found = self._given.pop(_hash(secret), None) if once else self._given.get(_hash(secret))
+        return found[0] if found is not None and time.monotonic() < found[1] else None
+
+    def drop(self, name: str) -> None:
+        with self._lock:
+            self._given = {hashed: one for hashed, one in self._given.items() if one[0] != name}
+
+
 class Credentials:
-    """Checks what a request carries. All comparisons take the same time whatever they find."""
+    """For any thread; `begin`, `finish` and `end` touch the disk."""
 
-    def __init__(self, secret: bytes, token: bytes, port: int) -> None:
-        self._secret = secret
+    def __init__(self, files: ServerFiles, logins: Logins, token: bytes, origin: str) -> None:
+        self.origin = origin
+        self.logins = logins
+        self._files = files
         self._token = token
-        self.cookie_name = f"corral_{port}"
-        """Cookies do not tell ports apart: another server on this host must not get ours by name."""
+        self._lock = threading.Lock()
+        self._challenges: dict[str, Challenge] = {}
+        self._tokens = _Given(TOKEN_SECONDS)
+        self._tickets = _Given(TICKET_SECONDS)
 
-    def make_cookie(self) -> str:
-        """For one browser; valid over restarts of the server."""
-        body = f"{int(time.time())}.{secrets.token_hex(16)}"
-        return f"{body}.{self._sign(body)}"
+    # --- both prove themselves
 
-    def find_caller(self, cookie: str | None, authorization: str | None) -> Caller | None:
-        """None when neither is right."""
+    def begin(self, login: str, page_nonce: str) -> tuple[str, str] | None:
+        """A number of ours and our proof, to a page that names a login or a code; None when there is none such."""
+        key, is_code = self.logins.find_key(login), False
+        if key is None:
+            key, is_code = self._files.find_code(login, self.logins.name), True
+        if key is None or not proofs.is_nonce(page_nonce):
+            return None
+        nonce = proofs.new_nonce()
+        until = time.monotonic() + PROOF_SECONDS
+        with self._lock:
+            while len(self._challenges) >= _MOST_CHALLENGES:
+                del self._challenges[next(iter(self._challenges))]
+            self._challenges[nonce] = Challenge(login, page_nonce, key, is_code, until)
+        return nonce, proofs.prove_server(key, self.origin, login, page_nonce, nonce)
+
+    def finish(self, server_nonce: str, proof: str, label: str) -> Proven | None:
+        """A token for the page that answered the challenge; None: the proof is wrong or late, or the code is used."""
+        with self._lock:
+            challenge = self._challenges.pop(server_nonce, None)
+        if challenge is None or time.monotonic() > challenge.until:
+            return None
+        expected = proofs.prove_page(challenge.key, self.origin, challenge.login, challenge.page_nonce, server_nonce)
+        if not proofs.is_right(expected, proof):
+            return None
+        made, salt = None, None
+        if challenge.is_code:
+            if not self._files.take_code(challenge.login):
+                return None
+            made, salt = self.logins.add(challenge.key, label)
+        elif self.logins.find_key(challenge.login) is None:
+            return None  # it was ended meanwhile
+        name = made.login if made is not None else challenge.login
+        self.logins.note_use(name)
+        token = secrets.token_urlsafe(32)
+        self._tokens.put(token, name)
+        return Proven(token, made, salt)
+
+    def make_ticket(self, caller: Caller, page_nonce: str) -> Ticket | None:
+        """Opens one WebSocket, once, soon."""
+        key = self.logins.find_key(caller.name)
+        if key is None or not proofs.is_nonce(page_nonce):
+            return None
+        ticket = secrets.token_hex(24)
+        self._tickets.put(ticket, caller.name)
+        return Ticket(ticket, proofs.prove_ticket(key, self.origin, caller.name, page_nonce, ticket))
+
+    def end(self, login: str) -> bool:
+        """What it was given is void at once. False: there is no such login."""
+        try:
+            return self.logins.end(login)
+        finally:
+            self._tokens.drop(login)
+            self._tickets.drop(login)
+
+    # --- what a request shows
+
+    def find_caller(self, authorization: str | None, subprotocols: str | None) -> Caller | None:
+        """By a header, or for a WebSocket by its ticket, which is used up. None when neither is right."""
         if authorization is not None:
-            scheme, _, token = authorization.partition(" ")
-            right = hmac.compare_digest(token.strip().encode("utf-8", "surrogatepass"), self._token)
-            return Caller("token") if right and scheme.casefold() == "bearer" else None
-        return self._check_cookie(cookie) if cookie is not None else None
+            scheme, _, shown = authorization.partition(" ")
+            return self._check_header(scheme.casefold(), shown.strip())
+        for word in (subprotocols or "").split(","):
+            if word.strip().startswith(TICKET_PREFIX):
+                name = self._tickets.find(word.strip().removeprefix(TICKET_PREFIX), once=True)
+                return Caller(name) if name is not None else None
+        return None
 
-    def _check_cookie(self, cookie: str) -> Caller | None:
-        body, _, signature = cookie.rpartition(".")
-        expected = self._sign(body).encode()
-        if not hmac.compare_digest(signature.encode("utf-8", "surrogatepass"), expected):
-            return None
-        issued, _, name = body.partition(".")
-        if not (issued.isascii() and issued.isdecimal() and len(issued) <= _MOST_DIGITS):
-            return None
-        return Caller(name) if time.time() - int(issued) < COOKIE_SECONDS else None
+    def _check_header(self, scheme: str, shown: str) -> Caller | None:
+        if scheme == "bearer":
+            right = hmac.compare_digest(shown.encode("utf-8", "surrogatepass"), self._token)
+            return Caller(TOOLS) if right else None
+        name = self._tokens.find(shown) if scheme == "corral" else None
+        return Caller(name) if name is not None else None
 
-    def _sign(self, body: str) -> str:
-        return hmac.new(self._secret, body.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+
+def _hash(secret: str) -> bytes:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()

@@ -7,11 +7,14 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-import msgspec
+from corral.system.json_text import encode_json
 
 MOST_EVENTS = 2000
 MOST_BYTES = 4 << 20
-_COMMENT_SECONDS = 15.0
+BEAT_SECONDS = 2.0
+"""Who hears nothing for longer knows that what it shows is old."""
+_BEAT = b"event: beat\ndata: {}\n\n"
+"""Without a number: it is no event that could be missed."""
 _PER_START = 1_000_000_000
 _BATCH = 64
 
@@ -78,9 +81,9 @@ class EventStream:
                 return
             arrived = self._arrived
             try:
-                await asyncio.wait_for(arrived.wait(), _COMMENT_SECONDS)
+                await asyncio.wait_for(arrived.wait(), BEAT_SECONDS)
             except TimeoutError:
-                yield b": still here\n\n"
+                yield _BEAT
 
     def _after(self, position: int) -> list[Event]:
         missing = self.newest - position
@@ -92,13 +95,3 @@ class EventStream:
 
 def encode_event(number: int, name: str, body: object) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), encode_json(body))
-
-
-def encode_json(body: object) -> bytes:
-    """Bytes of a path that are no UTF-8 appear as \\udcXX, as Python names them."""
-    try:
-        return msgspec.json.encode(body)
-    except UnicodeEncodeError:
-        import json
-
-        return json.dumps(msgspec.to_builtins(body)).encode()

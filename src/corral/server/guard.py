@@ -1,7 +1,8 @@
 """The one door: every request and every WebSocket passes here first; what is not allowed ends here, before any state.
 
 Deny by default. What a browser can be made to send by a foreign page is told apart from what our own page sends by
-exact Host, exact Origin and Sec-Fetch-Site; who it is, by cookie or token. No prefix, no pattern, no list of addresses.
+exact Host, exact Origin and Sec-Fetch-Site; who it is, by a token or a ticket, never by a cookie: those know no ports.
+No prefix, no pattern, no list of addresses.
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import Iterable, MutableMapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, MutableMapping
+from contextlib import suppress
+from typing import Any, NamedTuple
 
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from corral.model.restore import Command
-from corral.server.credentials import Caller, Credentials
+from corral.server.credentials import TOOLS, Caller, Credentials
 from corral.server.refusals import Refusing
 
 OPEN_PATHS = frozenset({"/", "/favicon.svg"})
-"""What is served to anyone with the right Host: the empty page. Everything else needs a cookie or the token."""
+"""What is served to anyone with the right Host: the empty page. Everything else needs a token."""
 OPEN_FOLDER = "/assets/"
-LOGIN = "/api/login"
+PROOFS = frozenset({"/api/hello", "/api/prove"})
+"""Where a page and the server prove themselves to each other."""
+LOGGED_OUT = 4401
+"""The close code of a WebSocket whose login was ended."""
 MOST_SOCKETS = 160
 """Open WebSockets and event streams per login: a hundred tabs, and then some."""
 
@@ -50,6 +56,23 @@ _HEADERS = {
 }
 
 
+_ELSEWHERE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>corral</title></head>
+<body><h1>corral</h1><p>The page is not at this address, or not any more. On the machine where corral runs:</p>
+<p><code>corral url</code></p><p>Open the address that it prints.</p></body></html>
+"""
+"""Who types an old address into a browser is a person."""
+
+
+class WrongHost(Refusing):
+    """Asked for by a name that is not the server's, or is not the page's."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            421, "wrong_host", "this server does not answer to that name (any more)", (Command("corral url"),)
+        )
+
+
 class Allowance(NamedTuple):
     """What one login has left: a bucket of requests, and the sockets it has open."""
 
@@ -61,10 +84,25 @@ class Allowance(NamedTuple):
 class Guard:
     """An ASGI application around another."""
 
-    def __init__(self, app: ASGIApp, credentials: Credentials, hosts: Iterable[str]) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        credentials: Credentials,
+        page_host: str,
+        hosts: Iterable[str],
+        on_proven: Callable[[tuple[str, int] | None], None],
+    ) -> None:
+        """`page_host` is the one name under which the page is served and logins are good; `hosts` are for programs.
+
+        `on_proven` hears of the client of each request that was let in.
+        """
+        self._on_proven = on_proven
         self._app = app
         self._credentials = credentials
+        self._page_host = page_host
         self._hosts = frozenset(hosts)
+        self._open: dict[str, set[asyncio.Event]] = {}
+        """By login, what ends its open streams and WebSockets."""
         self._failures: deque[float] = deque(maxlen=_MANY_FAILURES)
         self._delayed = 0
         self._allowances: dict[str, Allowance] = {}
@@ -82,31 +120,49 @@ class Guard:
             await self._refuse(refusing, scope, receive, send)
             return
         scope["corral.caller"] = caller
-        held = caller is not None and _stays_open(scope)
-        if held and caller is not None:
-            self._hold(caller, 1)
-        try:
-            await self._app(scope, receive, _with_headers(send) if scope["type"] == "http" else send)
-        finally:
-            if held and caller is not None:
-                self._hold(caller, -1)
+        sending = _with_headers(send) if scope["type"] == "http" else send
+        if caller is not None and _stays_open(scope):
+            await self._keep_open(caller, scope, receive, sending)
+        else:
+            await self._app(scope, receive, sending)
 
-    def note_failure(self) -> None:
-        """A wrong credential was shown."""
-        self._failures.append(time.monotonic())
+    async def _keep_open(self, caller: Caller, scope: Scope, receive: Receive, send: Send) -> None:
+        """Until either side ends it, or the login is ended."""
+        ended = asyncio.Event()
+        ending = asyncio.ensure_future(ended.wait())
+        self._open.setdefault(caller.name, set()).add(ended)
+        self._hold(caller, 1)
+        try:
+            await self._app(scope, _or_ended(receive, ending, scope["type"]), send)
+            if ended.is_set():
+                with suppress(Exception):  # it may have left by itself meanwhile
+                    await send(_last_word(scope["type"]))
+        finally:
+            ending.cancel()
+            self._hold(caller, -1)
+            self._open[caller.name].discard(ended)
+            if not self._open[caller.name]:
+                del self._open[caller.name]
+
+    def end(self, login: str) -> None:
+        """Cut off what that login has open. What it was given is void already."""
+        for ended in self._open.get(login, ()):
+            ended.set()
 
     # --- the decision
 
     def _judge(self, scope: Scope, headers: MutableMapping[str, str]) -> Caller | None:
         """The caller, None for what anyone may see. Raises Refusing."""
         host = headers.get("host", "")
-        if host not in self._hosts:
-            raise Refusing(421, "wrong_host", "this server does not answer to that name")
+        is_page = host == self._page_host
+        if not is_page and host not in self._hosts:
+            raise WrongHost
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         is_socket = scope["type"] == "websocket"
         changes = not is_socket and scope["method"] not in _SAFE
-        is_open = not is_socket and not changes and _is_open(scope["path"])
-        if is_open:
+        if not is_socket and not changes and _is_open(scope["path"]):
+            if not is_page:
+                raise WrongHost
             return None
         if (origin is not None or is_socket or changes) and origin != f"http://{host}":
             raise Refusing(403, "wrong_origin", "the request does not come from this server's own page")
@@ -114,13 +170,14 @@ class Guard:
             raise Refusing(403, "wrong_origin", "the request does not come from this server's own page")
         if changes:
             _check_form(headers)
-        if scope["path"] == LOGIN and changes:
+        if changes and scope["path"] in PROOFS and is_page:
             return None
-        cookies = _read_cookies(headers.get("cookie", ""))
-        caller = self._credentials.find_caller(cookies.get(self._credentials.cookie_name), headers.get("authorization"))
-        if caller is None:
+        tickets = headers.get("sec-websocket-protocol") if is_socket else None
+        caller = self._credentials.find_caller(headers.get("authorization"), tickets)
+        if caller is None or (not is_page and caller.name != TOOLS):
             raise Refusing(401, "not_logged_in", "log in with a link from `corral url`", (Command("corral url"),))
         self._spend(caller, opens=_stays_open(scope))
+        self._on_proven(scope.get("client"))
         return caller
 
     def _spend(self, caller: Caller, *, opens: bool) -> None:
@@ -142,7 +199,9 @@ class Guard:
     async def _refuse(self, refusing: Refusing, scope: Scope, receive: Receive, send: Send) -> None:
         if refusing.status == 401:
             await self.delay_failure()
-        if scope["type"] == "http":
+        if isinstance(refusing, WrongHost) and scope["type"] == "http" and scope["path"] == "/":
+            await Response(_ELSEWHERE, 421, media_type="text/html")(scope, receive, _with_headers(send))
+        elif scope["type"] == "http":
             await refusing.response()(scope, receive, _with_headers(send))
         elif "websocket.http.response" in scope.get("extensions", {}):
             await refusing.response()(scope, receive, send)
@@ -185,22 +244,35 @@ def _read_headers(scope: Scope) -> dict[str, str]:
     pairs: list[tuple[bytes, bytes]] = scope["headers"]
     for raw, value in pairs:
         name = raw.decode("latin-1").lower()
-        if name == "cookie" and name in found:
-            found[name] += "; " + value.decode("latin-1")
-        elif name in found and name in ("host", "origin", "authorization", "content-type"):
+        if name in found and name in ("host", "origin", "authorization", "content-type", "sec-websocket-protocol"):
             found[name] = "\0twice"
         else:
             found[name] = value.decode("latin-1")
     return found
 
 
-def _read_cookies(header: str) -> dict[str, str]:
-    """The first of each name counts."""
-    found: dict[str, str] = {}
-    for part in header.split(";"):
-        name, _, value = part.strip().partition("=")
-        found.setdefault(name, value)
-    return found
+def _or_ended(receive: Receive, ending: asyncio.Future[Any], kind: str) -> Receive:
+    """What comes from the client, until the login is ended: then it is as if the client had left."""
+
+    async def receive_or_end() -> Message:
+        coming = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait((coming, ending), return_when=asyncio.FIRST_COMPLETED)
+            if not ending.done():
+                return coming.result()
+        finally:
+            coming.cancel()
+        if kind == "websocket":
+            return {"type": "websocket.disconnect", "code": LOGGED_OUT}
+        return {"type": "http.disconnect"}
+
+    return receive_or_end
+
+
+def _last_word(kind: str) -> Message:
+    if kind == "websocket":
+        return {"type": "websocket.close", "code": LOGGED_OUT, "reason": "this login was ended"}
+    return {"type": "http.response.body", "body": b"", "more_body": False}
 
 
 def _with_headers(send: Send) -> Send:

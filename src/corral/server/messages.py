@@ -15,10 +15,59 @@ class Nothing(Struct, frozen=True):
     """An empty object."""
 
 
-class Login(Struct, frozen=True):
-    """The one-time code of a link from `corral serve` or `corral url`."""
+class Hello(Struct, frozen=True):
+    """A page names its login, or the code of a link by its name, with a fresh number (32 hexadecimal digits)."""
 
-    code: str
+    login: str
+    nonce: str
+
+
+class ServerProof(Struct, frozen=True, kw_only=True):
+    """The server's own fresh number, and its proof over both."""
+
+    nonce: str
+    proof: str
+
+
+class PageProof(Struct, frozen=True):
+    """The page's proof, for the server's number. `label` is how a new login is called in the list."""
+
+    nonce: str
+    proof: str
+    label: str = ""
+
+
+class PageToken(Struct, frozen=True, kw_only=True):
+    """What the page shows from now on, as `Authorization: Corral <token>`. Of a code also the new login."""
+
+    token: str
+    seconds: int
+    login: str | None
+    salt: str | None
+
+
+class TicketWanted(Struct, frozen=True):
+    nonce: str
+
+
+class SocketTicket(Struct, frozen=True, kw_only=True):
+    """Opens one WebSocket, as the subprotocols `corral, ticket.<ticket>`. The proof shows that it is the server's."""
+
+    ticket: str
+    proof: str
+
+
+class LoginReport(Struct, frozen=True, kw_only=True):
+    """One browser that is logged in. Times are seconds since 1970."""
+
+    login: str
+    label: str
+    created_at: float
+    used_at: float
+
+
+class LoginList(Struct, frozen=True, kw_only=True):
+    logins: tuple[LoginReport, ...]
 
 
 class SpentBySession(Struct, frozen=True, kw_only=True):
@@ -45,6 +94,8 @@ class SpentToday(Struct, frozen=True, kw_only=True):
     currency: str
     tokens: int
     days: tuple[SpentOnDay, ...]
+    losses: tuple[str, ...]
+    """What was counted once and could not be saved, each in a sentence."""
 
 
 class ListedSession(SessionReport, frozen=True, kw_only=True):
@@ -95,15 +146,41 @@ class OneSession(Struct, frozen=True, kw_only=True):
     session: ListedSession
 
 
+class ProcessPlace(Struct, frozen=True, kw_only=True):
+    """A process that has the session, or may have it. `kind` is tab, tmux, terminal or none."""
+
+    pid: int
+    kind: str
+    words: str
+    """Where it is, in a sentence."""
+    tab: str | None = None
+    """The tab of ours in which it runs."""
+    command: tuple[str, ...] = ()
+    """What goes there, for a terminal."""
+
+
+class LookedAt(Struct, frozen=True, kw_only=True):
+    """One session as it is at this moment, not as it was when something last changed."""
+
+    session: ListedSession
+    processes: tuple[ProcessPlace, ...]
+
+
 class Dismiss(Struct, frozen=True):
     dismissed: bool = True
 
 
 class OpenSession(Struct, frozen=True):
-    """`anyway` overrides maybe_open and nothing else; `trust` agrees to run it in a directory new to corral."""
+    """`anyway` overrides maybe_open and claimed_elsewhere; `trust` agrees to run it in a directory new to corral.
+
+    `drop_from` agrees that the agent drops its transcript from this damaged line on: the line of a refusal's `loss`.
+    With `attach_only` nothing is ever started: it is shown where it runs, or refused as `not_open`.
+    """
 
     anyway: bool = False
     trust: bool = False
+    drop_from: int | None = None
+    attach_only: bool = False
     columns: int = 120
     rows: int = 40
 
@@ -113,6 +190,7 @@ class OpenTab(Struct, frozen=True):
 
     anyway: bool = False
     trust: bool = False
+    drop_from: int | None = None
     columns: int = 120
     rows: int = 40
 
@@ -174,6 +252,7 @@ class UsageDocument(Struct, frozen=True, kw_only=True):
     budget: dict[str, Any] | None
     prices: tuple[dict[str, Any], ...]
     notes: tuple[str, ...]
+    losses: tuple[dict[str, Any], ...]
 
 
 class Directories(Struct, frozen=True, kw_only=True):

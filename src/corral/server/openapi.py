@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from corral.server.guard import PROOFS
 from corral.server.refusals import ErrorDocument
 from corral.version import __version__
 
@@ -31,12 +32,12 @@ def describe_api(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "corral", "version": __version__},
-        "security": [{"cookie": []}, {"token": []}],
+        "security": [{"page": []}, {"token": []}],
         "paths": paths,
         "components": {
             "schemas": dict(sorted(components.items())),
             "securitySchemes": {
-                "cookie": {"type": "apiKey", "in": "cookie", "name": "corral_<port>"},
+                "page": {"type": "apiKey", "in": "header", "name": "Authorization"},
                 "token": {"type": "http", "scheme": "bearer"},
             },
         },
@@ -57,6 +58,6 @@ def _operation(endpoint: Endpoint, of: dict[Any, Any]) -> dict[str, Any]:
         operation["parameters"] = parameters
     if endpoint.takes is not None:
         operation["requestBody"] = {"content": {"application/json": {"schema": of[endpoint.takes]}}}
-    if endpoint.path == "/api/login":
+    if endpoint.path in PROOFS:
         operation["security"] = []
     return operation

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 from msgspec import Struct
 from starlette.responses import Response
 
-from corral.model.restore import Remedy, list_commands, say_remedy
+from corral.model.restore import Loss, Remedy, list_commands, say_remedy
+from corral.system.json_text import encode_json
 from corral.system.text import readable
 
 
@@ -27,6 +27,8 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     commands: tuple[str, ...] = ()
     """Those of `remedy` that can be typed as they are."""
     go_there: GoThere | None = None
+    loss: Loss | None = None
+    """What opening it would drop: agreed to by `drop_from`, with its line."""
 
 
 class ErrorDocument(Struct, frozen=True, kw_only=True):
@@ -45,6 +47,7 @@ class Refusing(Exception):
         message: str,
         remedy: tuple[Remedy, ...] = (),
         go_there: GoThere | None = None,
+        loss: Loss | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
@@ -54,8 +57,9 @@ class Refusing(Exception):
             remedy=say_remedy(remedy),
             commands=list_commands(remedy),
             go_there=go_there,
+            loss=loss,
         )
 
     def response(self, headers: dict[str, str] | None = None) -> Response:
-        data = msgspec.json.encode(ErrorDocument(error=self.body))
+        data = encode_json(ErrorDocument(error=self.body))
         return Response(data, self.status, headers, "application/json")

@@ -1,9 +1,8 @@
-"""What a server keeps below `<state>/server` between its runs: port, secrets, codes, the lock of the one that runs."""
+"""What a server keeps below `<state>/server`: port, token, codes, logins, and the lock of the one that runs."""
 
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import secrets
 import time
@@ -13,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from corral.errors import CorralError
+from corral.server.proofs import code_key, is_nonce, name_code
 from corral.sidecar.atomic import Directory, replace
 from corral.sidecar.files import Unreadable, read_regular
 from corral.sidecar.processes import own_identity
@@ -20,6 +20,7 @@ from corral.sidecar.processes import own_identity
 CODE_SECONDS = 600.0
 """How long a one-time code can be used."""
 _LIMIT = 1 << 12
+_LOGINS_LIMIT = 1 << 16
 _MOST_CODES = 64
 
 
@@ -29,9 +30,21 @@ class Running(Struct, frozen=True, kw_only=True):
     pid: int
     host: str
     port: int
+    name: str
+    """Under which the page is served, a random one below `localhost`; another one whenever the port was let go of."""
 
     @property
     def origin(self) -> str:
+        """Of the page."""
+        return f"http://{self.page_host}"
+
+    @property
+    def page_host(self) -> str:
+        return f"{self.name}.localhost:{self.port}"
+
+    @property
+    def address(self) -> str:
+        """For programs."""
         return f"http://{bracketed(self.host)}:{self.port}"
 
     def link(self, code: str) -> str:
@@ -111,22 +124,50 @@ class ServerFiles:
             self._write(name, data)
         return data
 
-    def make_code(self) -> str:
-        """A code that logs one browser in, once. Only its hash is on disk."""
+    def make_code(self, name: str) -> str:
+        """A code that logs one browser in, once, into the server of that name. On disk is what it can be checked by."""
         code = secrets.token_urlsafe(24)
         self._sweep_codes()
-        self._write(os.path.join("codes", _hash(code)), b"")
+        self._write(os.path.join("codes", name_code(code)), f"{name} {code_key(code).hex()}".encode())
         return code
 
-    def take_code(self, code: str) -> bool:
-        """Whether it was valid; it no longer is. Taking is removing, so that only one can."""
-        path = os.path.join(self._codes, _hash(code))
+    def find_code(self, called: str, name: str) -> bytes | None:
+        """The key by which one shows that one has it; None when it is used, too old, or made for another name."""
+        if not is_nonce(called):
+            return None
+        age = self._age_of_code(called)
+        made_for, _, key = (self._read(os.path.join("codes", called)) or b"").decode().partition(" ")
+        return bytes.fromhex(key) if made_for == name and -60.0 < age < CODE_SECONDS else None
+
+    def take_code(self, called: str) -> bool:
+        """Whether it was still there; it no longer is. Taking is removing, so that only one can."""
         try:
-            age = time.time() - os.lstat(path).st_mtime
-            os.unlink(path)
+            os.unlink(os.path.join(self._codes, called))
         except OSError:
             return False
-        return -60.0 < age < CODE_SECONDS
+        return True
+
+    def has_code(self, code: str) -> bool:
+        """Whether it can still be used."""
+        return self._age_of_code(name_code(code)) < CODE_SECONDS
+
+    def _age_of_code(self, called: str) -> float:
+        try:
+            return time.time() - os.lstat(os.path.join(self._codes, called)).st_mtime
+        except OSError:
+            return CODE_SECONDS
+
+    def read_logins(self) -> bytes | None:
+        return self._read("logins.json", _LOGINS_LIMIT)
+
+    def write_logins(self, data: bytes) -> None:
+        self._write("logins.json", data)
+
+    def read_keeper(self) -> bytes | None:
+        return self._read("keeper.json")
+
+    def write_keeper(self, data: bytes) -> None:
+        self._write("keeper.json", data)
 
     def _sweep_codes(self) -> None:
         paths = [os.path.join(self._codes, name) for name in os.listdir(self._codes)]
@@ -137,8 +178,8 @@ class ServerFiles:
                 if number < len(paths) - _MOST_CODES or now - os.path.getmtime(path) > CODE_SECONDS:
                     os.unlink(path)
 
-    def _read(self, name: str) -> bytes | None:
-        content = read_regular(os.path.join(self.directory, name), _LIMIT)
+    def _read(self, name: str, limit: int = _LIMIT) -> bytes | None:
+        content = read_regular(os.path.join(self.directory, name), limit)
         return None if isinstance(content, Unreadable) else content.data
 
     def _write(self, name: str, data: bytes) -> None:
@@ -148,7 +189,3 @@ class ServerFiles:
                 replace(directory, base, data, own_identity())
         except OSError as error:
             raise CorralError(f"{os.path.join(self.directory, name)}: {error.strerror}") from error
-
-
-def _hash(code: str) -> str:
-    return hashlib.sha256(code.encode("utf-8", "surrogatepass")).hexdigest()

@@ -16,7 +16,7 @@ from corral.engine.providers_report import ProviderFacts, list_provider_facts
 from corral.engine.reference import session_ref
 from corral.engine.report import report_session
 from corral.engine.tab_keeper import Progress, TabEvent, TabKeeper
-from corral.engine.watcher import Touched, Troubles, Watcher, WatchEvent
+from corral.engine.watcher import FollowedEnded, Touched, Troubles, Watcher, WatchEvent
 from corral.errors import CorralError
 from corral.model.session import Session, Survey
 from corral.server.event_stream import EventStream
@@ -27,7 +27,7 @@ from corral.store.layout import LayoutFile
 from corral.system import places
 from corral.system.event_log import EventLog
 from corral.terminals.directory import terminals_dir
-from corral.verdicts.changes import Change, SessionChange, Switched
+from corral.verdicts.changes import AgentsChanged, Change, SessionChange, Switched
 from corral.version import __version__
 
 _T = TypeVar("_T")
@@ -62,6 +62,7 @@ class Service:
         await self.run(self.watcher.start)
         self._note_sessions(self.watcher.look())
         await self.run(self.tabs.refresh)
+        self.watcher.follow(self.tabs.holders)
         await self.run(self.refresh_providers)
         threading.Thread(target=self._follow_tabs, name="tabs", daemon=True).start()
         self.spending.start()
@@ -161,9 +162,12 @@ class Service:
                 case Switched():
                     previous, current = session_ref(event.previous), session_ref(event.current)
                     self.publish("switched", {"pid": event.pid, "from": previous, "to": current})
+                case AgentsChanged():
+                    self.publish("agents", event)
+                    self._stale_tabs.set()
                 case Troubles():
                     self.publish("degraded", {"degraded": event.degraded})
-                case Touched():
+                case Touched() | FollowedEnded():
                     self._stale_tabs.set()
         if changed:
             self._stale_tabs.set()
@@ -189,6 +193,7 @@ class Service:
                 return
             try:
                 self.tabs.refresh()
+                self.watcher.follow(self.tabs.holders)
             except Exception as error:  # noqa: BLE001 - it is logged, and tried again: tabs must not stay as they were
                 self.log.write("tabs_not_read", message=repr(error))
                 self._stale_tabs.set()

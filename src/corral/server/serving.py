@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import gc
-import ipaddress
 import logging
 import os
 import signal
@@ -15,32 +13,33 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import uvicorn
-from msgspec import Struct
 
 from corral.errors import CorralError
+from corral.server.address import (
+    MOST_WAITING,
+    Address,
+    Bind,
+    check_host,
+    program_hosts,
+    release,
+    take_address,
+    with_keeper,
+)
 from corral.server.app import build_app
+from corral.server.connections import ACCEPT_AT_ONCE, LONGEST_HEADERS, Crowd, FewLines, guarded_by
 from corral.server.credentials import Credentials
 from corral.server.event_stream import EventStream
-from corral.server.server_files import Running, ServerFiles, bracketed
+from corral.server.logins import Logins
+from corral.server.server_files import Running, ServerFiles
 from corral.system import places
 from corral.system.descriptors import are_left, most_open, raise_limit
 
-_FIRST_PORT = 7420
 _STOP_SECONDS = 2
-_MOST_WAITING = 512
 _LONGEST_FRAME = 1 << 20
 _FEWEST_FILES = 48
 """A server at rest, one browser with a few tabs, and one start."""
 _SWITCH_SECONDS = 0.001
 """How long a thread that counts or reads may keep others waiting: keys and events come first."""
-
-
-class Bind(Struct, frozen=True, kw_only=True):
-    """Where to listen, as the person asked."""
-
-    port: int | None = None
-    host: str = "127.0.0.1"
-    allow_remote: bool = False
 
 
 class AlreadyRunning(CorralError):
@@ -65,16 +64,19 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     files = ServerFiles(places.state_dir())
     if not files.lock():
         raise AlreadyRunning(files.find_running())
-    listener = _listen(bind, files)
-    host, port = listener.getsockname()[:2]
-    files.keep_port(port)
-    running = Running(pid=os.getpid(), host=bind.host, port=port)
-    credentials = Credentials(files.read_secret("secret"), files.read_secret("token"), port)
+    address = take_address(bind, files)
+    files.keep_port(address.port)
+    running = Running(pid=os.getpid(), host=bind.host, port=address.port, name=address.name)
+    logins = Logins(files, address.name)
+    credentials = Credentials(files, logins, files.read_secret("token"), running.origin)
     events = EventStream(files.next_start())
-    app = build_app(files, credentials, allowed_hosts(host, port), events)
+    crowd = Crowd(most_open())
+    app = build_app(credentials, running.page_host, program_hosts(bind.host, address.port), events, crowd.prove)
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=guarded_by(crowd),
+        h11_max_incomplete_event_size=LONGEST_HEADERS,
+        backlog=ACCEPT_AT_ONCE,
         ws="websockets-sansio",
         ws_max_size=_LONGEST_FRAME,
         ws_per_message_deflate=False,
@@ -89,10 +91,16 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
         timeout_graceful_shutdown=_STOP_SECONDS,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    few = FewLines()
+    for name in ("uvicorn.error", "asyncio"):
+        logging.getLogger(name).addFilter(few)
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.enable()
     gc.set_threshold(20_000, 20, 100)  # thousands of sessions are replaced at a time, and none of them in a circle
-    asyncio.run(_Server(config, lambda: _begin(files, running, tell), events.end).serve(sockets=[listener]))
+    holding = Holding(address, files)
+    server = _Server(config, lambda: _begin(files, running, holding, tell), events.end)
+    asyncio.run(server.serve(sockets=address.listeners))
+    holding.leave(for_good=not logins.list())
 
 
 class _Server(uvicorn.Server):
@@ -116,6 +124,8 @@ class _Server(uvicorn.Server):
             # What is here now stays for good: the collector need not look at it again and again.
             gc.collect()
             gc.freeze()
+            for one in sockets or ():
+                one.listen(MOST_WAITING)  # asyncio has one number for the queue and for how many it takes at once
             self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -123,69 +133,39 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets=sockets)
 
 
-def _begin(files: ServerFiles, running: Running, tell: Callable[[Running, str], None]) -> None:
+def _begin(files: ServerFiles, running: Running, holding: Holding, tell: Callable[[Running, str], None]) -> None:
+    holding.watch()
     files.tell_running(running)
-    tell(running, files.make_code())
+    tell(running, files.make_code(running.name))
 
 
-def check_host(bind: Bind) -> None:
-    """Loopback, or one address that the person named knowingly. Raises CorralError."""
-    try:
-        address = ipaddress.ip_address(bind.host)
-    except ValueError:
-        raise CorralError(f"{bind.host!r} is not an IP address", hint="for example 127.0.0.1", exit_code=2) from None
-    if address.is_unspecified:
-        raise CorralError(
-            f"{bind.host} means every network this machine is in: not served there",
-            hint="name one address; better: leave it on loopback and use ssh -L",
-            exit_code=2,
-        )
-    if not address.is_loopback and not bind.allow_remote:
-        raise CorralError(
-            f"{bind.host} can be reached by others, and who gets in can run anything as you: not served there",
-            hint="use ssh -L and loopback; or --allow-remote, behind TLS or a tunnel: this server speaks plain HTTP",
-            exit_code=2,
-        )
+class Holding:
+    """The server's side of its keeper: one that dies is replaced at once, while the sockets are held here too."""
 
+    def __init__(self, address: Address, files: ServerFiles) -> None:
+        self._address = address
+        self._files = files
 
-def allowed_hosts(host: str, port: int) -> set[str]:
-    """The exact names by which a browser may call this server."""
-    names = {bracketed(host)}
-    if ipaddress.ip_address(host).is_loopback:
-        names |= {"127.0.0.1", "localhost", "[::1]"}
-    return {f"{name}:{port}" for name in names}
+    def watch(self) -> None:
+        """From the event loop's thread."""
+        if self._address.keeper is not None:
+            asyncio.get_running_loop().add_reader(self._address.keeper, self._on_gone)
 
+    def leave(self, *, for_good: bool) -> None:
+        """The server has stopped. `for_good`: nobody is logged in, so that the port need not be held for anybody."""
+        if for_good:
+            release(self._address)
+        if self._address.keeper is not None:
+            self._address.keeper.close()
 
-def _listen(bind: Bind, files: ServerFiles) -> socket.socket:
-    """On the port that was asked for, else that of the last run, else the first that is free."""
-    if bind.port is not None:
-        return _bind(bind.host, bind.port)
-    kept = files.read_port()
-    candidates = [kept] if kept is not None else [*range(_FIRST_PORT, _FIRST_PORT + 20), 0]
-    for port in candidates:
-        try:
-            return _bind(bind.host, port)
-        except CorralError:
-            if port == candidates[-1]:
-                raise
-    raise AssertionError("there is always a candidate")
+    def _on_gone(self) -> None:
+        loop, keeper = asyncio.get_running_loop(), self._address.keeper
+        assert keeper is not None
+        loop.remove_reader(keeper)
+        keeper.close()
+        self._address = self._address._replace(keeper=None)
+        loop.run_in_executor(None, with_keeper, self._address, self._files).add_done_callback(self._on_replaced)
 
-
-def _bind(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # The protocol must be said: asyncio turns Nagle's delay off only for sockets that name theirs, and with it a
-    # second small message waits up to 40 ms for the answer to the first.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((host, port))
-        listener.listen(_MOST_WAITING)
-    except OSError as error:
-        listener.close()
-        taken = error.errno == errno.EADDRINUSE
-        raise CorralError(
-            f"{bracketed(host)}:{port}: {error.strerror}",
-            hint="--port N takes another; links and logins of the old one stop working" if taken else None,
-        ) from error
-    os.set_inheritable(listener.fileno(), False)
-    return listener
+    def _on_replaced(self, replaced: asyncio.Future[Address]) -> None:
+        self._address = replaced.result()
+        self.watch()

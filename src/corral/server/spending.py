@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
 from corral.engine.account import update_ledger
 from corral.engine.ledger_access import ask_ledger
 from corral.engine.spent_today import find_begin
-from corral.engine.usage_report import UsageQuery, UsageReport, UsageRow, name_untraced, report_usage
+from corral.engine.usage_losses import list_losses, say_loss
+from corral.engine.usage_report import UsageQuery, UsageReport, UsageRow, list_rows, name_untraced, report_usage
 from corral.errors import CorralError
 from corral.model.key import SessionKey
 from corral.server.messages import SpentBySession, SpentOnDay, SpentToday
@@ -71,43 +72,42 @@ class Spending:
         zone = LocalZone()  # not today's offset: the days before a change of the clocks have another
         midnight = datetime.fromtimestamp(find_begin("day", time.time(), zone), zone)
 
-        def ask(ledger: Ledger) -> tuple[tuple[UsageRow, ...], ...]:
+        def ask(ledger: Ledger) -> tuple[tuple[UsageRow, ...], tuple[UsageRow, ...], tuple[UsageRow, ...], list[str]]:
             update_ledger(ledger)
             by = ("session",)  # as provider:id
-            whole = report_usage(ledger, UsageQuery(by=by, zone=zone)).rows
-            today = report_usage(ledger, UsageQuery(by=by, zone=zone, since=midnight.timestamp())).rows
+            whole = list_rows(ledger, UsageQuery(by=by, zone=zone))
+            today = list_rows(ledger, UsageQuery(by=by, zone=zone, since=midnight.timestamp()))
             since = (midnight - timedelta(days=_DAYS - 1)).timestamp()
-            return whole, today, report_usage(ledger, UsageQuery(by=("day",), zone=zone, since=since)).rows
+            days = list_rows(ledger, UsageQuery(by=("day",), zone=zone, since=since))
+            return whole, today, days, [say_loss(loss) for loss in list_losses(ledger)]
 
-        whole, today, days = ask_ledger(ask)
+        whole, today, days, losses = ask_ledger(ask)
         todays = {row.key["session"]: row for row in today}
         self._by_session = {
             name: _by_session(row, todays.get(name)) for row in whole if (name := row.key["session"]) is not None
         }
-        self.today = _today(midnight, {row.key["day"] or "": row for row in days})
+        self.today = _today(midnight, {row.key["day"] or "": row for row in days}, losses)
 
 
 def ask_usage(query: UsageQuery) -> UsageReport:
     """What the ledger says, as far as it was brought up to date. Raises CorralError when it can't be used."""
 
     def ask(ledger: Ledger) -> UsageReport:
-        if ledger.notice is not None:  # it was just made anew: what could not be saved is in the logs
-            update_ledger(ledger)
         return name_untraced(ledger, query, report_usage(ledger, query))
 
     return ask_ledger(ask)
 
 
-def _today(midnight: datetime, rows: dict[str, UsageRow]) -> SpentToday | None:
-    if not rows:
+def _today(midnight: datetime, rows: dict[str, UsageRow], losses: Sequence[str]) -> SpentToday | None:
+    if not rows and not losses:
         return None
     names = [(midnight - timedelta(days=back)).strftime("%Y-%m-%d") for back in range(_DAYS - 1, -1, -1)]
     days = tuple(
         SpentOnDay(day=name, cost=_money(rows.get(name)), tokens=rows[name].tokens.total if name in rows else 0)
         for name in names
     )
-    currency = next(iter(rows.values())).cost.currency
-    return SpentToday(cost=days[-1].cost, currency=currency, tokens=days[-1].tokens, days=days)
+    currency = next((row.cost.currency for row in rows.values()), "USD")
+    return SpentToday(cost=days[-1].cost, currency=currency, tokens=days[-1].tokens, days=days, losses=tuple(losses))
 
 
 def _by_session(row: UsageRow, today: UsageRow | None) -> SpentBySession:

@@ -11,7 +11,9 @@ import msgspec
 from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
+from corral.server.credentials import PROTOCOL
 from corral.server.pace import Pace
+from corral.system.json_text import encode_json
 from corral.terminals.client import await_answer, connect, name_holder
 from corral.terminals.protocol import (
     MAX_INPUT,
@@ -26,6 +28,7 @@ from corral.terminals.protocol import (
     Hello,
     Input,
     Modes,
+    Picture,
     ProtocolError,
     Resize,
     Size,
@@ -71,7 +74,7 @@ _decode_control = msgspec.json.Decoder(_Control).decode
 
 async def serve_terminal(websocket: WebSocket, directory: str, tab: str) -> None:
     """From accept to close. The caller was let in by the guard."""
-    await websocket.accept()
+    await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope.get("subprotocols", ()) else None)
     try:
         holder = await asyncio.to_thread(connect, directory, tab)
     except Silent as error:
@@ -246,7 +249,7 @@ class _Bridge:
                 self._room.clear()
             return True
         match frame := decode(kind, payload):
-            case Modes():
+            case Modes() | Picture():
                 await self._websocket.send_bytes(_HEAD.pack(MODES, 0) + frame.data)
             case Attached():
                 self._sent = self._acknowledged = frame.offset
@@ -308,4 +311,4 @@ def _side(length: int) -> int:
 
 
 def _text(body: object) -> str:
-    return msgspec.json.encode(body).decode()
+    return encode_json(body).decode()

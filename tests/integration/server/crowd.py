@@ -11,6 +11,7 @@ from typing import NamedTuple
 from websockets.asyncio.client import ClientConnection, connect
 
 from tests.integration.server.serving import MODES, Serving
+from tests.integration.server.visitor import Visitor
 
 SECONDS = 180.0
 
@@ -18,7 +19,7 @@ SECONDS = 180.0
 class Page(NamedTuple):
     """One browser's tab: its login, the tab it shows, and how many bytes of it there are to see."""
 
-    cookie: str
+    visitor: Visitor
     tab: str
     size: int
 
@@ -39,7 +40,9 @@ async def _gather(serving: Serving, pages: Sequence[Page], while_open: Callable[
             socket = connect(
                 f"ws://{host}/api/tabs/{page.tab}/terminal",
                 origin=origin,  # type: ignore[arg-type]
-                additional_headers={"Cookie": page.cookie},
+                host="127.0.0.1",
+                port=serving.port,
+                subprotocols=await asyncio.to_thread(page.visitor.protocols),  # type: ignore[arg-type]
                 compression=None,
                 max_size=None,
                 open_timeout=None,

@@ -12,13 +12,14 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from tests.integration.server.visitor import Visitor
 from tests.integration.terminals.held import WAIT_SECONDS, wait_until
 
 START_SECONDS = 60.0
@@ -51,8 +52,10 @@ class Place(Protocol):
 class Serving:
     """One server process, which may be killed and started again; its world outlives it."""
 
-    def __init__(self, world: Place, *words: str, **env: str) -> None:
+    def __init__(self, world: Place, *words: str, preexec: Sequence[str] = (), **env: str) -> None:
+        """`preexec` is put before the command, as `prlimit` is."""
         self.world = world
+        self._preexec = preexec
         # Of its own, so that no other test's server takes it while this one is down.
         self._words = words if "--port" in words else ("--port", str(free_port()), *words)
         self._env = env
@@ -63,7 +66,7 @@ class Serving:
     def spawn(self) -> None:
         """Start it and wait for nothing."""
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "corral", "serve", *self._words],
+            [*self._preexec, sys.executable, "-m", "corral", "serve", *self._words],
             env={**self.world.env, **self._env},
             cwd=self.world.work,
             stdout=subprocess.PIPE,
@@ -78,7 +81,7 @@ class Serving:
         ready, _, _ = select.select([self.process.stdout], [], [], START_SECONDS)
         assert ready, "the server said nothing"
         self.link = self.process.stdout.readline().strip()
-        assert self.link.startswith("http://127.0.0.1:"), (self.link, self.errors())
+        assert self.link.startswith("http://corral-"), (self.link, self.errors())
 
     def errors(self) -> str:
         return (self.world.root / "serve.err").read_text()
@@ -93,7 +96,8 @@ class Serving:
 
     @property
     def host(self) -> str:
-        return f"127.0.0.1:{self.port}"
+        """Under which the page is served."""
+        return self.link.partition("//")[2].partition("/")[0]
 
     @property
     def origin(self) -> str:
@@ -152,11 +156,9 @@ class Serving:
         found = {name.lower(): value for name, value in response.getheaders()}
         return Answer(response.status, found, json.loads(text) if is_json and text else text)
 
-    def log_in(self, code: str | None = None) -> str:
-        """The cookie that a browser would have from now on."""
-        answer = self.raw("POST", "/api/login", {"code": code or self.new_code()}, headers={})
-        assert answer.status == 204, answer
-        return answer.headers["set-cookie"].partition(";")[0]
+    def log_in(self, code: str | None = None) -> Visitor:
+        """A browser that is logged in from now on."""
+        return Visitor(self, code or self.new_code())
 
     def new_code(self) -> str:
         done = self.world.corral("url")
@@ -193,25 +195,26 @@ class Serving:
         self,
         tab: str,
         offset: int | None = None,
-        cookie: str | None = None,
+        visitor: Visitor | None = None,
         size: tuple[int, int] = (80, 24),
         **more: Any,
     ) -> Viewer:
-        headers = {"Cookie": cookie} if cookie else {"Authorization": f"Bearer {self.token}"}
-        socket = connect(
+        connection = connect(
             f"ws://{self.host}/api/tabs/{tab}/terminal",
+            sock=socket.create_connection(("127.0.0.1", self.port), WAIT_SECONDS),
             origin=self.origin,  # type: ignore[arg-type]
-            additional_headers=headers,
+            additional_headers={} if visitor else {"Authorization": f"Bearer {self.token}"},
+            subprotocols=visitor.protocols() if visitor else None,  # type: ignore[arg-type]
             compression=None,
             max_size=None,
             open_timeout=WAIT_SECONDS,
             ping_interval=None,  # a test that is slow, or that does not read, is no lost connection
             legacy=True,
         )
-        return Viewer(socket, offset, *size, **more)
+        return Viewer(connection, offset, *size, **more)
 
-    def events(self, after: int | None = None) -> EventReader:
-        return EventReader(self, after)
+    def events(self, after: int | None = None, visitor: Visitor | None = None) -> EventReader:
+        return EventReader(self, after, visitor)
 
 
 class Viewer:
@@ -277,12 +280,12 @@ class Viewer:
 class EventReader:
     """Server-sent events, one after the other."""
 
-    def __init__(self, serving: Serving, after: int | None) -> None:
+    def __init__(self, serving: Serving, after: int | None, visitor: Visitor | None = None) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", serving.port, timeout=WAIT_SECONDS)
-        headers = {"Authorization": f"Bearer {serving.token}"}
+        headers = dict(visitor.headers) if visitor else {"Authorization": f"Bearer {serving.token}"}
         if after is not None:
             headers["Last-Event-ID"] = str(after)
-        self._connection.request("GET", "/api/events", headers=headers)
+        self._connection.request("GET", "/api/events", headers={"Host": serving.host, **headers})
         self._response = self._connection.getresponse()
         assert self._response.status == 200
 
@@ -297,12 +300,14 @@ class EventReader:
             elif key == "data":
                 yield number, name, json.loads(value)
 
-    def wait_for(self, name: str, test: Any = lambda body: True, most: int = 500) -> tuple[int, Any]:
+    def wait_for(self, name: str, test: Any = lambda body: True, seconds: float = WAIT_SECONDS) -> tuple[int, Any]:
         """The number and the body of the next event of that name that passes the test."""
-        for count, (number, found, body) in enumerate(self):
+        deadline = time.monotonic() + seconds
+        for number, found, body in self:
             if found == name and test(body):
                 return number, body
-            assert count < most, f"{most} events and no {name}"
+            if time.monotonic() > deadline:  # the server's heartbeat comes in any case
+                raise TimeoutError(f"no such {name} in {seconds:.0f} s")
         raise AssertionError(f"the stream ended before a {name}")
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import socket
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,10 +14,10 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from corral.server.app import ENDPOINTS
-from corral.server.guard import OPEN_FOLDER, OPEN_PATHS
+from corral.server.guard import OPEN_FOLDER, OPEN_PATHS, PROOFS
 from tests.integration.server.serving import Answer, Serving
 
-OPEN = {("GET", path) for path in OPEN_PATHS} | {("POST", "/api/login")}
+OPEN = {("GET", path) for path in OPEN_PATHS} | {("POST", path) for path in PROOFS}
 ROUTES = [(one.method, one.path.replace("{name:path}", "x.js").replace("{", "").replace("}", "")) for one in ENDPOINTS]
 CLOSED = [route for route in ROUTES if route not in OPEN and not route[1].startswith(OPEN_FOLDER)]
 
@@ -24,6 +25,11 @@ CLOSED = [route for route in ROUTES if route not in OPEN and not route[1].starts
 @pytest.fixture
 def serving(shared_serving):
     return shared_serving
+
+
+@pytest.fixture(scope="module")
+def visitor(shared_serving):
+    return shared_serving.log_in()
 
 
 def call(serving: Serving, method: str, path: str, headers: dict[str, str | None]) -> int:
@@ -45,8 +51,11 @@ def upgrade(serving: Serving, path: str, headers: dict[str, str | None]) -> int:
     "credential",
     [
         {},
-        {"Cookie": "corral_{port}=1.2.3"},
-        {"Cookie": "corral_{port}="},
+        {"Cookie": "corral_{port}={token}; token={token}"},
+        {"Authorization": "Corral "},
+        {"Authorization": "Corral {token}"},
+        {"Sec-WebSocket-Protocol": "corral, ticket."},
+        {"Sec-WebSocket-Protocol": "corral, ticket.{token}"},
         {"Authorization": "Bearer "},
         {"Authorization": "Bearer {token}0"},
         {"Authorization": "Basic {token}"},
@@ -68,6 +77,9 @@ def test_nobody_gets_in_without_the_right_credential(serving, credential):
         "evil.example",
         "0.0.0.0:{port}",
         "127.0.0.1",
+        "localhost:{port}0",
+        "corral-{port}.localhost:{port}",
+        "x.{page}",
         "127.0.0.1.evil.example:{port}",
         "127.0.0.2:{port}",
         "localhost:1",
@@ -78,8 +90,8 @@ def test_nobody_gets_in_without_the_right_credential(serving, credential):
 def test_another_host_is_refused_before_anything(serving, method, path, host):
     headers: dict[str, str | None] = {
         "Authorization": f"Bearer {serving.token}",
-        "Host": host.format(port=serving.port),
-        "Origin": f"http://{host.format(port=serving.port)}",
+        "Host": host.format(port=serving.port, page=serving.host),
+        "Origin": f"http://{host.format(port=serving.port, page=serving.host)}",
     }
     assert call(serving, method, path, headers) in (400, 421)
 
@@ -92,27 +104,54 @@ def test_another_host_is_refused_before_anything(serving, method, path, host):
         "null",
         "http://evil.example",
         "http://127.0.0.1:1",
-        "https://127.0.0.1:{port}",
+        "https://{page}",
         "http://127.0.0.1",
+        "http://127.0.0.1:{port}",
         "http://localhost:{port}",
-        "HTTP://127.0.0.1:{port}",
-        "http://127.0.0.1:{port}.evil.example",
+        "HTTP://{page}",
+        "http://{page}.evil.example",
         "",
     ],
 )
 def test_a_foreign_or_missing_origin_changes_nothing(serving, method, path, origin):
-    found = origin.format(port=serving.port) if origin is not None else None
+    found = origin.format(port=serving.port, page=serving.host) if origin is not None else None
     headers: dict[str, str | None] = {"Authorization": f"Bearer {serving.token}", "Origin": found}
     assert call(serving, method, path, headers) == 403
 
 
 @pytest.mark.parametrize(("method", "path"), [route for route in CLOSED if route[0] in ("GET", "WS")])
-def test_a_foreign_page_can_read_nothing_even_with_the_cookie(serving, method, path):
-    cookie = {"Cookie": serving.log_in()}
-    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{serving.port + 1}", "http://localhost"):
-        assert call(serving, method, path, {**cookie, "Origin": origin}) == 403
+def test_a_foreign_page_can_read_nothing_even_with_the_token(serving, method, path):
+    shown = {"Authorization": f"Bearer {serving.token}"}
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{serving.port}", "http://localhost"):
+        assert call(serving, method, path, {**shown, "Origin": origin}) == 403
     for site in ("cross-site", "same-site"):
-        assert call(serving, method, path, {**cookie, "Sec-Fetch-Site": site}) == 403
+        assert call(serving, method, path, {**shown, "Sec-Fetch-Site": site}) == 403
+
+
+PROGRAM_NAMES = ["127.0.0.1:{port}", "localhost:{port}", "[::1]:{port}"]
+
+
+@pytest.mark.parametrize(("method", "path"), ROUTES)
+@pytest.mark.parametrize("host", PROGRAM_NAMES)
+def test_by_an_address_that_others_could_have_had_only_programs_get_in(serving, visitor, method, path, host):
+    """No page, no login, nothing that a browser has: whoever listened there before may have left a script in it."""
+    host = host.format(port=serving.port)
+    headers: dict[str, str | None] = {"Host": host, "Origin": f"http://{host}"}
+    shown: dict[str, str | None] = {"Sec-WebSocket-Protocol": f"corral, ticket.{visitor.ticket()}"}
+    refused = {421} if (method, path) not in CLOSED and method == "GET" else {401}
+    assert call(serving, method, path, {**headers, **(shown if method == "WS" else visitor.headers)}) in refused
+
+
+def test_a_program_gets_in_by_the_address_and_the_token(serving):
+    for name in PROGRAM_NAMES:
+        answer = serving.ask("GET", "/api/health", headers={"Host": name.format(port=serving.port)})
+        assert answer.body == {"ok": True}
+
+
+def test_who_types_an_old_address_reads_what_to_do(serving):
+    for host in (f"127.0.0.1:{serving.port}", f"corral-aaaa.localhost:{serving.port}"):
+        answer = serving.raw("GET", "/", headers={"Host": host})
+        assert answer.status == 421 and b"corral url" in answer.body and b"<script" not in answer.body
 
 
 def test_other_methods_than_those_of_the_table_open_nothing(serving):
@@ -139,6 +178,7 @@ def test_what_is_refused_changes_nothing(tmp_path):
     try:
         tab = serving.start_tab()
         real = {"{tab}": tab, "{ref}": serving.tabs()[tab]["ref"], "{provider}": "kimi-cli", "{name:path}": "x.js"}
+        real["{login}"] = serving.log_in().login
         body = {"provider": "kimi-cli", "work_dir": str(world.work), "trust": True, "live_only": True, "order": 5}
         before = serving.tabs(), files_below(world.state), (world.root / ".kimi").exists()
         with_token = {"Authorization": f"Bearer {serving.token}"}
@@ -203,13 +243,14 @@ def test_every_answer_forbids_frames_inline_scripts_and_sniffing(serving):
 
 
 def test_a_socket_from_another_origin_sees_no_byte(serving):
-    cookie = serving.log_in()
-    for origin in ("http://evil.example", "null", None):
+    visitor = serving.log_in()
+    for origin in ("http://evil.example", "null", f"http://127.0.0.1:{serving.port}", None):
         with pytest.raises(InvalidStatus) as refused:
             connect(
                 f"ws://{serving.host}/api/tabs/{'0' * 16}/terminal",
+                sock=socket.create_connection(("127.0.0.1", serving.port), 60),
                 origin=origin,  # type: ignore[arg-type]
-                additional_headers={"Cookie": cookie},
+                subprotocols=visitor.protocols(),  # type: ignore[arg-type]
                 open_timeout=60,
                 legacy=True,
             )
@@ -224,6 +265,7 @@ def test_another_user_of_this_machine_gets_nothing(serving):
         "    method, path = line.split()\n"
         f"    c = http.client.HTTPConnection('127.0.0.1', {serving.port}, timeout=60)\n"
         f"    h = {{'Content-Type': 'application/json', 'X-Corral': '1', 'Origin': '{serving.origin}'}}\n"
+        f"    h['Host'] = {serving.host!r}\n"
         "    if method == 'WS':\n"
         "        h |= {'Upgrade': 'websocket', 'Connection': 'Upgrade', 'Sec-WebSocket-Version': '13'}\n"
         "        h |= {'Sec-WebSocket-Key': 'dGhlIHNhbXBsZSBub25jZQ=='}\n"

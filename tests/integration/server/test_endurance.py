@@ -190,9 +190,13 @@ def test_a_viewer_that_does_not_greet_is_closed_with_a_code(serving):
 
     def attach() -> ClientConnection:
         headers = {"Authorization": f"Bearer {serving.token}"}
-        address = f"ws://{serving.host}/api/tabs/{tab}/terminal"
+        address = f"ws://127.0.0.1:{serving.port}/api/tabs/{tab}/terminal"
         return connect(
-            address, origin=serving.origin, additional_headers=headers, open_timeout=WAIT_SECONDS, legacy=True
+            address,
+            origin=f"http://127.0.0.1:{serving.port}",
+            additional_headers=headers,
+            open_timeout=WAIT_SECONDS,
+            legacy=True,
         )
 
     def close_code(viewer: ClientConnection) -> int | None:

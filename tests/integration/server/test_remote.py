@@ -6,6 +6,7 @@ In a network namespace of its own, where nobody else is.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 
@@ -39,6 +40,7 @@ try:
         changing = {**good, "Content-Type": "application/json", "X-Corral": "1"}
         found["with the token"] = ask("GET", "/api/health", **good)
         found["without"] = ask("GET", "/api/health")
+        found["the page"] = ask("GET", "/")
         found["by another name"] = [
             ask("GET", "/api/health", Host=name, **good) for name in (f"evil.example:{port}", f"localhost:{port}", ADDRESS)
         ]
@@ -78,7 +80,10 @@ def test_an_address_that_others_can_reach_is_refused_unless_it_is_named_and_aske
 
 def test_a_server_that_others_can_reach_has_the_same_doors(world):
     found = serve_remotely(world, "--host", ADDRESS, "--allow-remote", "--port", "17420")
-    assert found["link"].startswith(f"http://{ADDRESS}:17420/#code=")
+    # No browser can log in over plain HTTP from elsewhere: the link is for the near end of a tunnel.
+    assert re.match(r"http://corral-\w+\.localhost:17420/#code=", found["link"])
+    assert f"ssh -L 17420:{ADDRESS}:17420" in found["said"]
+    assert found["the page"] == 421
     assert (found["with the token"], found["without"]) == (200, 401)
     assert found["by another name"] == [421, 421, 421]
     assert found["from another page"] == [403, 403, 403, 403]

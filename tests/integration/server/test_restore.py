@@ -221,3 +221,7 @@ def test_nobody_is_asked_to_trust_a_directory_and_then_refused(serving):
     refused = serving.ask("POST", path, {})
     assert refused.reason == "claimed_elsewhere" and refused.body["error"]["remedy"]
     assert serving.tabs() == {}
+    # Only a person can know that it is not open there. A directory new to corral is asked about all the same.
+    assert serving.ask("POST", path, {"anyway": True}).reason == "ask_trust"
+    opened = serving.ask("POST", path, {"anyway": True, "trust": True})
+    assert opened.status == 200 and len(serving.tabs()) == 1

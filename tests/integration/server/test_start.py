@@ -16,12 +16,12 @@ def test_make_run_serves_the_page_says_what_goes_on_and_a_second_one_links_to_th
     make = ["make", "-s", "-C", str(ROOT), "run"]
     first = world.program_on_terminal(make, columns=140, lines=60)
     screen = first.wait_screen("Ctrl-C stops it", SECONDS)
-    link = re.search(r"http://127\.0\.0\.1:\d+/#code=\S+", screen)
+    link = re.search(r"http://corral-\w+\.localhost:\d+/#code=\S+", screen)
     assert link is not None
     second = world.program_on_terminal(make, columns=140, lines=60)
     again = second.wait_screen("a server runs already", SECONDS)
     assert second.wait_exit() == 0
-    other = re.search(r"http://127\.0\.0\.1:\d+/#code=\S+", again)
+    other = re.search(r"http://corral-\w+\.localhost:\d+/#code=\S+", again)
     assert other is not None and other[0] != link[0] and other[0].partition("#")[0] == link[0].partition("#")[0]
     tab = world.run_detached()
     agent = world.identity(world.tab(tab)["pid"])
@@ -63,7 +63,7 @@ def test_the_first_start_takes_the_next_port_that_is_free(world):
             pass  # somebody has it already, which is as good
         running = world.on_terminal("serve", columns=140)
         screen = running.wait_screen("Ctrl-C stops it", SECONDS)
-        port = re.search(r"http://127\.0\.0\.1:(\d+)/", screen)
+        port = re.search(r"http://corral-\w+\.localhost:(\d+)/", screen)
         assert port is not None and port[1] != "7420"
         running.send("\x03")
         assert running.wait_exit() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import resource
@@ -69,15 +70,17 @@ def test_five_hundred_clients_come_back_after_a_restart_and_are_open_at_once(ser
     own = serving.start_tab()
     tabs = [start_talker(serving, number) for number in range(1, TABS + 1)]
     shown = [see_all(serving, number, tab) for number, tab in enumerate(tabs, 1)]
-    cookies = [serving.log_in() for _ in range(LOGINS)]
+    visitors = [serving.log_in() for _ in range(LOGINS)]
     serving.kill()
     # Each client costs the server two: one to the browser, one to the holder. It sees to that itself.
     pid = start_with_limit(serving, SELECTABLE)
     assert limit_of(pid) >= 3 * CLIENTS
     before = memory_kb(pid)
     forget_peak(pid)
-    turns = [(cookies[number % LOGINS], number % TABS) for number in range(CLIENTS)]
-    pages = [Page(cookie, tabs[turn], len(shown[turn])) for cookie, turn in turns]
+    for visitor in visitors:
+        visitor.prove()
+    turns = [(visitors[number % LOGINS], number % TABS) for number in range(CLIENTS)]
+    pages = [Page(visitor, tabs[turn], len(shown[turn])) for visitor, turn in turns]
     seen = gather_crowd(serving, pages, lambda: serve_another(serving, pid, own))
     assert [data[: page.size] for data, page in zip(seen, pages, strict=True)] == [shown[turn] for _, turn in turns]
     assert peak_kb(pid) - before < MOST_KB_EACH * CLIENTS
@@ -129,20 +132,20 @@ def serve_another(serving: Serving, pid: int, tab: str) -> None:
 
 def test_one_browser_has_no_more_sockets_than_its_share(serving):
     tabs = [serving.start_tab() for _ in range(MOST_SOCKETS // MOST_VIEWERS + 1)]
-    cookie = serving.log_in()
+    visitor = serving.log_in()
     open_ones = []
     try:
         from websockets.exceptions import InvalidStatus
 
         with pytest.raises(InvalidStatus) as refused:
             for number in range(MOST_SOCKETS + 1):
-                open_ones.append(serving.terminal(tabs[number % len(tabs)], cookie=cookie))
+                open_ones.append(serving.terminal(tabs[number % len(tabs)], visitor=visitor))
         assert refused.value.response.status_code == 429
         assert serving.ask("GET", "/api/health").status == 200
     finally:
         for viewer in open_ones:
             viewer.close()
-    wait_until(lambda: serving.raw("GET", "/api/health", headers={"Cookie": cookie}).status == 200, "room again")
+    wait_until(lambda: visitor.ask("GET", "/api/health").status == 200, "room again")
 
 
 def test_half_open_connections_stop_nobody(serving):
@@ -287,3 +290,76 @@ def test_a_live_session_of_another_terminal_is_named_and_not_opened_a_second_tim
     assert str(terminal.pid) in refused.body["error"]["message"]
     assert serving.ask("POST", f"/api/sessions/{session['ref']}/end", {}).status == 202
     terminal.wait_exit()
+
+
+@pytest.mark.parametrize("words", [b"", b"GET / HTTP/1.1\r\nHost:", b"POST /api/hello HTTP/1.1\r\n"], ids=str)
+def test_a_thousand_connections_that_never_prove_themselves_lock_nobody_out(world, words):
+    """With few files to open; the page goes on, others get in, and little is said of it."""
+    serving = Serving(world, preexec=["prlimit", "--nofile=256:256"])
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(4096, limits[1]), limits[1]))
+    idle: list[socket.socket] = []
+    try:
+        tab = serving.start_tab()
+        visitor = serving.log_in()
+        viewer, events = serving.terminal(tab, visitor=visitor), serving.events(visitor=visitor)
+        for number in range(1000):
+            idle.append(socket.create_connection(("127.0.0.1", serving.port), 60))
+            with contextlib.suppress(OSError):  # it was thrown out already
+                idle[-1].sendall(words)
+            if number % 250 == 0:
+                assert visitor.ask("GET", "/api/health").status == 200
+        say(viewer, "meanwhile", b": meanwhile")
+        assert serving.log_in().ask("GET", "/api/sessions").status == 200
+        visitor.prove()
+        serving.terminal(tab, visitor=visitor).close()
+        events.wait_for("hello")
+        assert len(serving.errors().splitlines()) < 60
+        assert serving.process is not None
+        pid = serving.process.pid
+        wait_until(lambda: descriptors(pid) < 60, "the end of those who said nothing, by their deadline")
+        viewer.close()
+        events.close()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        for one in idle:
+            one.close()
+        serving.kill()
+
+
+def test_another_user_who_holds_all_the_connections_takes_none_of_the_owner_s(serving):
+    flood = (
+        "import socket, time\n"
+        "held = []\n"
+        "print('begun', flush=True)\n"
+        "while True:\n"
+        f"    held.append(socket.create_connection(('127.0.0.1', {serving.port})))\n"
+        "    held[-1].sendall(b'GET / HTTP/1.1\\r\\n')\n"
+        "    if len(held) > 500: held.pop(0).close()\n"
+    )
+    other = subprocess.Popen(
+        ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "/usr/bin/python3", "-c", flood],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        assert other.stdout is not None and other.stdout.readline() == b"begun\n"
+        for _ in range(20):
+            # Each of its steps takes as long as it likes: nobody but the same user could push it out.
+            with socket.create_connection(("127.0.0.1", serving.port), 60) as slow:
+                for part in (b"GET /favicon.svg HT", b"TP/1.1\r\n", f"Host: {serving.host}\r\n\r\n".encode()):
+                    slow.sendall(part)
+                    serving.ask("GET", "/api/health")
+                assert slow.recv(100).startswith(b"HTTP/1.1 200")
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(serving):
+    head = f"POST /api/hello HTTP/1.1\r\nHost: {serving.host}\r\nOrigin: {serving.origin}\r\nX-Corral: 1\r\n"
+    head += "Content-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", serving.port), 60) as slow:
+        slow.sendall(head.encode() + b"{")
+        assert slow.recv(1000).startswith(b"HTTP/1.1 408")

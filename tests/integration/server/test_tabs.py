@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import socket
 
+import pytest
+from websockets.sync.client import connect
+
+from corral.terminals.directory import list_terminals
 from tests.integration.server.serving import Viewer
-from tests.integration.terminals.held import wait_until
+from tests.integration.terminals.held import is_gone, kill, wait_until
 
 
 def say(viewer: Viewer, text: str, answer: bytes) -> None:
@@ -68,7 +75,39 @@ def test_an_ended_program_is_shown_with_its_status(serving):
         viewer.step()
     assert viewer.controls[-1] == {"exit": 0}
     shown = serving.wait_for_tab(tab, lambda one: one["state"] == "ended")
-    assert shown["exit_status"] == 0
+    assert (shown["exit_status"], shown["ended"]) == (0, "ended with exit status 0")
+
+
+def test_what_ended_a_program_and_what_could_not_be_started_is_said_in_words(serving, world):
+    tab = serving.start_tab()
+    os.kill(serving.tabs()[tab]["pid"], signal.SIGKILL)
+    shown = serving.wait_for_tab(tab, lambda one: one["exit_status"] is not None)
+    assert (shown["state"], shown["ended"]) == ("ended", "ended by signal 9 (SIGKILL): it was killed")
+    terminal = next(one for one in list_terminals(str(world.state / "terminals")) if one.tab == tab)
+    if terminal.holder is not None:
+        kill(terminal.holder)
+        wait_until(lambda: is_gone(terminal.holder), "the end of its holder")
+    with pytest.raises(AssertionError, match="is closed: its program ended by signal 9"):
+        failing(serving, tab)
+    world.program.write_text("#!/opt/gone/python\n")
+    body = {"provider": "kimi-cli", "work_dir": str(world.work), "trust": True, "live_only": True}
+    refused = serving.ask("POST", "/api/tabs", body)
+    assert refused.reason == "spawn_failed"
+    wanted = f"{world.program} is a script for /opt/gone/python, which is not there"
+    assert refused.body["error"]["message"] == wanted
+
+
+def failing(serving, tab: str) -> None:
+    """Attach to a terminal that is not there, and raise what is said."""
+    viewer = connect(
+        f"ws://{serving.host}/api/tabs/{tab}/terminal",
+        sock=socket.create_connection(("127.0.0.1", serving.port), 60),
+        origin=serving.origin,
+        additional_headers={"Authorization": f"Bearer {serving.token}"},
+    )
+    with viewer:
+        said = json.loads(viewer.recv(60))["failed"]["message"]
+    raise AssertionError(said)
 
 
 def test_a_closed_tab_lives_on_and_opens_again_from_its_session(serving):

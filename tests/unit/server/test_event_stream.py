@@ -106,3 +106,19 @@ def test_paths_that_are_no_utf8_are_named_not_dropped():
         assert found[1][2] == {"path": "/a\udcff"}
 
     asyncio.run(run())
+
+
+def test_a_stream_in_which_nothing_happens_beats(monkeypatch):
+    monkeypatch.setattr("corral.server.event_stream.BEAT_SECONDS", 0.01)
+
+    async def run():
+        stream = EventStream(1)
+        follow = stream.follow(None, {})
+        assert parse(await anext(follow))[0][1] == "hello"
+        for _ in range(3):
+            beat = await anext(follow)
+            assert beat.startswith(b"event: beat\n") and b"id:" not in beat  # it moves nobody's place in the stream
+        stream.publish("session", {"n": 1})
+        assert parse(await anext(follow))[0][2] == {"n": 1}
+
+    asyncio.run(run())

@@ -1,5 +1,6 @@
 /** One terminal's connection: attaches, comes back at the byte it had, keeps what is typed meanwhile. No screen here. */
 import { Backoff } from "../backoff.ts";
+import { DoorError, forgetToken, socketProtocols } from "../door.ts";
 import { MODES, readOutput, REPLAY, writeInput, type Control } from "./protocol.ts";
 
 const ATTACH_MS = 10_000;
@@ -41,6 +42,8 @@ export class Connection {
   #address: string;
   #wire: Wire;
   #socket: WebSocket | null = null;
+  /** Counts the tries to connect: what belongs to an earlier one is of no interest any more. */
+  #attempt = 0;
   #offset: number | null = null;
   /** Which terminal the offset counts in, and what was typed is meant for. */
   #terminal: string | null = null;
@@ -119,10 +122,20 @@ export class Connection {
 
   #connect(): void {
     clearTimeout(this.#retry);
-    const socket = new WebSocket(this.#address);
+    const attempt = (this.#attempt += 1);
+    this.#deadline = setTimeout(() => attempt === this.#attempt && this.#lost(this.#socket, 1006), ATTACH_MS);
+    socketProtocols().then(
+      (protocols) => attempt === this.#attempt && this.#open(protocols),
+      (error: unknown) =>
+        attempt === this.#attempt && this.#lost(null, error instanceof DoorError && error.locked ? 4401 : 1006),
+    );
+    this.#set("connecting");
+  }
+
+  #open(protocols: string[]): void {
+    const socket = new WebSocket(this.#address, protocols);
     socket.binaryType = "arraybuffer";
     this.#socket = socket;
-    this.#deadline = setTimeout(() => this.#lost(socket, 1006), ATTACH_MS);
     socket.onopen = () =>
       this.#say({
         attach: this.#offset,
@@ -136,7 +149,6 @@ export class Connection {
       else this.#takeOutput(event.data);
     };
     socket.onclose = (event) => this.#lost(socket, event.code);
-    this.#set("connecting");
   }
 
   #takeControl(control: Control): void {
@@ -158,13 +170,13 @@ export class Connection {
   #attached(attached: NonNullable<Control["attached"]>): void {
     clearTimeout(this.#deadline);
     this.#backoff.reset();
-    if (this.#offset !== null && attached.offset !== this.#offset) this.#wire.reset();
+    this.#wire.size(attached.columns, attached.rows);
+    if (attached.offset !== this.#offset) this.#wire.reset(); // in that size: a screen keeps traces of what it had before
     this.#offset = attached.offset;
     this.#terminal = attached.terminal ?? null;
     this.#acked = attached.offset;
     this.#sent = this.#confirmed = 0;
     this.#pinged = -1;
-    this.#wire.size(attached.columns, attached.rows);
     this.#pinger = setInterval(() => this.#ping(), PING_MS);
     this.#set("attached");
     if (!this.kept.length) return;
@@ -215,7 +227,7 @@ export class Connection {
     if (this.#sent > this.#confirmed) this.#ping();
   }
 
-  #lost(socket: WebSocket, code: number): void {
+  #lost(socket: WebSocket | null, code: number): void {
     if (this.#socket !== socket) return;
     this.#lostAt = this.phase === "attached" ? Date.now() : this.#lostAt || Date.now();
     if (this.phase === "ended" || code === 4410) return this.#stop("ended");
@@ -224,6 +236,7 @@ export class Connection {
     if (code === 4401 || code === 4404) return this.#stop("stopped");
     this.#drop();
     if (code === REPLACED) this.#forgetTerminal();
+    else forgetToken();
     this.#retry = setTimeout(() => this.#connect(), this.#backoff.next());
     this.#set("waiting");
   }
@@ -247,6 +260,7 @@ export class Connection {
     clearInterval(this.#pinger);
     const socket = this.#socket;
     this.#socket = null;
+    this.#attempt += 1;
     socket?.close();
   }
 

@@ -24,6 +24,8 @@ export class TerminalView {
   /** The key row's Ctrl: the next letter is sent as a control character. */
   ctrl = $state(false);
   exited = $state(false);
+  /** Whether it was ever attached: else nothing of the program was seen. */
+  shown = $state(false);
   /** Whether the person lets this tab's programs write to the clipboard. */
   copyAllowed = false;
 
@@ -47,7 +49,7 @@ export class TerminalView {
     const address = `${scheme}//${location.host}/api/tabs/${encodeURIComponent(tab)}/terminal`;
     const wire = {
       write: (bytes: Uint8Array, replay: boolean, done: () => void) => this.#write(bytes, replay, done),
-      reset: () => this.screen.terminal.reset(),
+      reset: () => this.#afterWritten(() => this.screen.terminal.reset()),
       size: (columns: number, rows: number) => this.#takeSize(columns, rows),
       wanted: () => this.wanted(),
       changed: () => this.#takeStatus(),
@@ -108,9 +110,8 @@ export class TerminalView {
     if (this.phase !== "attached") return;
     const { columns, rows } = this.wanted();
     const { terminal } = this.screen;
-    if (columns === terminal.cols && rows === terminal.rows) return;
-    terminal.resize(columns, rows);
-    this.#connection.resize(columns, rows);
+    // The screen takes it on when the terminal says so: between the bytes that were written for either size.
+    if (columns !== terminal.cols || rows !== terminal.rows) this.#connection.resize(columns, rows);
   }
 
   allowCopy(always: boolean): void {
@@ -154,9 +155,16 @@ export class TerminalView {
   }
 
   #takeSize(columns: number, rows: number): void {
+    if (columns <= 0 || rows <= 0) return;
     const { terminal } = this.screen;
-    if (columns > 0 && rows > 0 && (columns !== terminal.cols || rows !== terminal.rows))
-      terminal.resize(columns, rows);
+    this.#afterWritten(() => {
+      if (columns !== terminal.cols || rows !== terminal.rows) terminal.resize(columns, rows);
+    });
+  }
+
+  /** What was received before is on the screen then, and nothing that is received later. */
+  #afterWritten(act: () => void): void {
+    this.screen.terminal.write("", act);
   }
 
   #wishToCopy(text: string): void {
@@ -177,6 +185,7 @@ export class TerminalView {
     this.askToSend = this.#connection.askToSend;
     if (this.phase === "attached" && before !== "attached") {
       this.failure = null;
+      this.shown = true;
       if (this.host.isConnected && document.hasFocus()) this.claimSize();
     }
   }
