@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+_SETTLES_S = 0.15
 FIXTURES = Path(__file__).parent / "fixtures"
 
 ODD_LINES = {
@@ -29,13 +31,17 @@ def copy_fixture(name: str, target: Path) -> Path:
 
 
 def settle(root: Path, seconds_ago: float = 10.0) -> None:
-    """As if nothing had been written for a while, so that a listing may keep what it reads."""
+    """As if nothing had been written for a while, so that a listing may keep what it reads.
+
+    The time of the change itself can't be set: it has to pass.
+    """
     for directory, _, files in os.walk(root, topdown=False):
         for name in (*files, "."):
             path = os.path.join(directory, name)
             status = os.lstat(path)
             moment = int(status.st_mtime_ns - seconds_ago * 1e9)
             os.utime(path, ns=(moment, moment), follow_symlinks=False)
+    time.sleep(_SETTLES_S)
 
 
 def picture(root: Path) -> dict[str, tuple[int, int, str]]:

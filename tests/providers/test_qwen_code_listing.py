@@ -12,6 +12,7 @@ from corral.model.record import SessionRecord, TurnState
 from corral.model.restore import Refusal
 from corral.providers import qwen_code
 from corral.providers.qwen_code.sessions import FOREIGN_ID
+from tests.providers.kimi_support import settle
 from tests.providers.qwen_support import (
     CANCELLED,
     FORK,
@@ -105,16 +106,13 @@ def test_what_is_no_file_is_told_and_never_opened(place: Place, kind: str) -> No
 
 
 def test_a_known_session_is_not_opened_again(place: Place) -> None:
+    settle(place.root)
     memory = Memory()
     first = place.listing(memory)
     missed = memory.missed
-    hidden = place.transcript(FORK)
-    status = hidden.stat()
-    hidden.write_bytes(b"x" * status.st_size)
-    os.utime(hidden, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert place.listing(memory) == first
     assert memory.missed == missed
-    with hidden.open("ab") as file:
+    with place.transcript(FORK).open("ab") as file:
         file.write(record())
     assert place.listing(memory) != first
     assert memory.missed == missed + 1

@@ -143,6 +143,62 @@ def test_a_command_that_is_no_agent_is_not_recognised(runs: Runs, arguments: tup
     assert runs.wait(0) == []
 
 
+A, B = "aaaaaaaa-0000-4000-8000-000000000001", "bbbbbbbb-0000-4000-8000-000000000002"
+
+
+def tool_of(session_id: str, mark: str = "QWEN_CODE=1") -> str:
+    return f"exec env {mark} QWEN_CODE_SESSION_ID={session_id} sleep 300"
+
+
+def wait_told(runs: Runs, levels: int, session_id: str | None) -> list[str | None]:
+    """What each level of the run told a child, once a sleeping child is there and the last one says so."""
+    give_up = time.monotonic() + 60
+    while True:
+        found = runs.wait(levels)
+        tools = [one for run in runs.started for one in ProcessTable().descendants(run.pid) if one.comm == "sleep"]
+        told = [seen.told.session_id if seen.told else None for seen in found]
+        if (tools and told[-1] == session_id) or time.monotonic() > give_up:
+            return told
+        time.sleep(0.05)
+
+
+def test_a_run_for_one_prompt_has_the_session_that_it_tells_its_tools(runs: Runs) -> None:
+    runs.start("-p", "x", TOOL=tool_of(A))
+    assert wait_told(runs, 2, A) == [None, A]
+    serving = runs.wait(2)[-1]
+    assert serving.told is not None and serving.told.parent_pid == serving.identity.pid
+
+
+@pytest.mark.parametrize(
+    ("arguments", "levels"),
+    [(("-i", "x"), 3), (("--acp",), 3), (("-p", "x", "--input-format", "stream-json"), 2)],
+)
+def test_one_that_may_go_on_to_another_session_proves_nothing_by_that(
+    runs: Runs, arguments: tuple[str, ...], levels: int
+) -> None:
+    runs.start(*arguments, TOOL=tool_of(A))
+    assert set(wait_told(runs, levels, None)) == {None}
+
+
+@pytest.mark.parametrize(
+    "tool",
+    [
+        tool_of(A),  # what it has itself from the session around it, it may have passed on
+        tool_of(B, mark="OTHER=1"),
+        tool_of("not-an-id"),
+        f"{tool_of(B)} & {tool_of(B)} & wait",  # not its own children
+    ],
+)
+def test_what_is_not_surely_its_own_word_is_not_taken_for_it(runs: Runs, tool: str) -> None:
+    runs.start("-p", "x", TOOL=tool, QWEN_CODE_SESSION_ID=A)
+    assert set(wait_told(runs, 2, None)) == {None}
+
+
+def test_inside_another_session_it_has_its_own(runs: Runs) -> None:
+    runs.start("-p", "x", TOOL=tool_of(B), QWEN_CODE="1", QWEN_CODE_SESSION_ID=A)
+    assert wait_told(runs, 2, B) == [None, B]
+
+
 def test_the_home_is_that_of_the_process(runs: Runs) -> None:
     runs.start("-p", "x", QWEN_HOME="~/other")
     assert {seen.home for seen in runs.wait(2)} == {str(runs.root / "other")}

@@ -10,11 +10,11 @@ from corral.model.key import Home, SessionKey
 from corral.model.record import SessionRecord
 from corral.model.restore import Program, RestorePlan, ResumeFacts
 from corral.model.session import Session
-from corral.model.verdict import Liveness, SessionVerdict, State
+from corral.model.verdict import Liveness, SessionVerdict
 from corral.providers import Environment, Provider
 from corral.store.launches import Launch
 from corral.system.processes import ProcessTable
-from corral.verdicts.served import decide_served
+from corral.verdicts.served import decide_served, is_served
 
 
 class Answerer:
@@ -40,7 +40,10 @@ class Answerer:
         verdict: SessionVerdict,
         provider: Provider,
         home: Home,
+        *,
+        closely: bool = False,
     ) -> Session:
+        """`closely` reads the whole transcript where a resume could drop a part of it: for one session, not for all."""
         live = [claim for claim in verdict.evidence if claim.liveness is Liveness.LIVE]
         told = sorted(live or verdict.evidence, key=lambda claim: claim.claim.written_at or 0.0)
         newest = told[-1].claim if told else None
@@ -51,7 +54,7 @@ class Answerer:
             key=key,
             verdict=verdict,
             record=record,
-            restore=self._plan(key, record, verdict, provider, home),
+            restore=self._plan(key, record, verdict, provider, home, closely),
             pid_started_at=newest.written_at if newest and live else None,
             work_dir=work_dir,
             version=newest.version if newest else None,
@@ -66,8 +69,9 @@ class Answerer:
         verdict: SessionVerdict,
         provider: Provider,
         home: Home,
+        closely: bool,
     ) -> RestorePlan:
-        if verdict.state in (State.LIVE, State.PENDING, State.ELSEWHERE):
+        if is_served(verdict, anyway=self._anyway):
             return decide_served(verdict, terminal=self._terminal(verdict))
         from corral.verdicts.restore_plan import plan_restore
 
@@ -78,6 +82,7 @@ class Answerer:
             transcript_exists=record is not None and os.path.exists(provider.transcript_path(record)),
             program=program,
             guard=provider.read_guard(record) if record is not None else None,
+            loss=provider.read_loss(record) if closely and record is not None else None,
         )
         ready = record is not None and record.work_dir is not None and program is not None
         return plan_restore(

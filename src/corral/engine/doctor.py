@@ -8,10 +8,10 @@ from msgspec import Struct
 
 from corral.engine.catalogue import all_providers
 from corral.engine.gather import environment
+from corral.engine.hook_settings import advise_hooks, read_hook_status
 from corral.engine.selection import Selection
 from corral.engine.settings import read_settings
 from corral.engine.survey import take_survey
-from corral.hooks.installed import read_installation
 from corral.model.record import Skipped
 from corral.model.restore import Program
 from corral.model.session import AgentProcess, Degraded
@@ -76,21 +76,26 @@ def examine() -> Diagnosis:
         per_home[at] = per_home.get(at, 0) + 1
     found = {(home.provider, home.path): home for home in survey.homes}
     providers: list[ProviderHealth] = []
+    advice: list[str] = []
     for provider in all_providers():
         homes = {home.path: home for home in provider.homes(env)}
         homes |= {path: home for (name, path), home in found.items() if name == provider.name}
+        program = provider.find_program(env)
         healths: list[HomeHealth] = []
         for home in homes.values():
-            installation = read_installation(places.state_dir(), provider.name, home.path)
+            exists = os.path.isdir(home.path)
+            hooks = read_hook_status(provider.name, home.path, is_found=home.origin == "default") if exists else None
+            if hooks is not None and (hooks[1].problems or (provider.capabilities.needs_hooks and program is not None)):
+                advice += filter(None, [advise_hooks(*hooks)])
             healths.append(
                 HomeHealth(
                     path=home.path,
                     origin=home.origin,
-                    exists=os.path.isdir(home.path),
+                    exists=exists,
                     sessions=per_home.get((provider.name, home.path), 0),
                     hooks=HookHealth(
-                        installed=installation is not None and installation.present,
-                        problems=tuple(installation.problems) if installation is not None else (),
+                        installed=hooks is not None and hooks[1].installed,
+                        problems=hooks[1].problems if hooks is not None else (),
                     ),
                 )
             )
@@ -98,10 +103,11 @@ def examine() -> Diagnosis:
             ProviderHealth(
                 name=provider.name,
                 capabilities=provider.capabilities,
-                program=provider.find_program(env),
+                program=program,
                 homes=tuple(healths),
             )
         )
+    advice += [process.advice for process in survey.unattributed if process.advice]
     return Diagnosis(
         schema=SCHEMA,
         providers=tuple(providers),
@@ -110,7 +116,7 @@ def examine() -> Diagnosis:
         skipped=survey.skipped,
         warnings=tuple(f"{session.key}: {text}" for session in survey.sessions for text in session.warnings),
         places=_own_places(),
-        advice=tuple(_advise(providers, survey.unattributed)),
+        advice=tuple(dict.fromkeys(advice)),
     )
 
 
@@ -124,17 +130,3 @@ def _can_write(path: str) -> bool:
     while not os.path.exists(path) and os.path.dirname(path) != path:
         path = os.path.dirname(path)
     return os.access(path, os.W_OK | os.X_OK)
-
-
-def _advise(providers: list[ProviderHealth], unattributed: tuple[AgentProcess, ...]) -> list[str]:
-    advice: list[str] = []
-    for provider in providers:
-        for home in provider.homes:
-            wanted = provider.capabilities.needs_hooks and home.exists and not home.hooks.installed
-            if home.hooks.problems or (wanted and provider.program is not None):
-                advice.append(
-                    f"corral hooks install {provider.name}"
-                    + ("" if home.origin == "default" else f" --home {home.path}")
-                )
-    advice += [process.advice for process in unattributed if process.advice]
-    return list(dict.fromkeys(advice))

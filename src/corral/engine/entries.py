@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.engine.gather import Facts, HomeFacts
+from corral.engine.reach import Reaching
 from corral.engine.selection import Selection
-from corral.model.claim import BadClaim
+from corral.model.claim import BadClaim, Claim
 from corral.model.key import SessionKey
 from corral.model.record import SessionRecord
 from corral.model.verdict import ClaimVerdict, SessionVerdict, State
@@ -60,22 +61,24 @@ def select_entries(
     join = _Join(judged, (bad for home in facts.homes for bad in home.bad_claims))
     for home in facts.homes:
         name, path = home.provider.name, home.home.path
-        maybe_pids = attribution.maybe_serving(name, path)
+        reaching = Reaching(path, [one for one in attribution.unattributed if one.provider == name])
+        young = Reaching(path, [one for one in attribution.young if one.provider == name and selection.is_narrow])
         named = join.ids_in(name, path)
         claimed: dict[str, list[SessionRecord]] = defaultdict(list)
-        in_doubt = bool(maybe_pids or unseen)
+        in_doubt = bool(young or unseen)
         everywhere, idle_too = selection.under is None, selection.wants_state(State.IDLE)
         apart = named | selection.besides
         records = list(home.records)
         # Most sessions are idle and not asked for: they are only counted.
         idle = 0
         for group in home.resting:
-            if in_doubt or idle_too or not everywhere or not apart.isdisjoint(group.ids):
+            may_matter = not reaching.is_empty_handed or group.recorded_at >= reaching.began
+            if may_matter or in_doubt or idle_too or not everywhere or not apart.isdisjoint(group.ids):
                 records += group.load()
             else:
                 idle += len(group.ids)
         for record in records:
-            if in_doubt or record.session_id in named:
+            if in_doubt or record.session_id in named or (reaching and reaching.doubt(record).pids):
                 claimed[record.session_id].append(record)
                 continue
             if not everywhere and not selection.covers(record.work_dir):
@@ -96,7 +99,7 @@ def select_entries(
             verdicts = join.by_id.get((name, path, session_id), [])
             bad = join.bad_by_id.get((name, path, session_id), [])
             for key, record, verdict in _decide_id(
-                home, session_id, claimed.get(session_id, []), verdicts, bad, maybe_pids, unseen
+                home, session_id, claimed.get(session_id, []), verdicts, bad, reaching, young, unseen
             ):
                 if record is None and verdict.state is State.EMPTY and not selection.deleted:
                     continue  # nothing on disk, nobody there: it was deleted
@@ -121,30 +124,57 @@ def _decide_id(
     records: Sequence[SessionRecord],
     verdicts: Sequence[ClaimVerdict],
     bad: Sequence[BadClaim],
-    maybe_pids: Sequence[int],
+    reaching: Reaching,
+    young: Reaching,
     unseen: str | None,
 ) -> Iterable[tuple[SessionKey, SessionRecord | None, SessionVerdict]]:
     """All sessions of one id in one home: usually one, several where ids repeat in scopes."""
     scopes = {record.scope for record in records}
-    adrift = [verdict for verdict in verdicts if verdict.claim.scope is None]
-    if adrift and len(scopes) == 1:
-        only = next(iter(scopes))
-        verdicts = [*[verdict for verdict in verdicts if verdict.claim.scope is not None], *adrift]
-        placed = {id(verdict): only for verdict in adrift}
-        adrift = []
-    else:
-        placed = dict[int, str]()
+    placed = _place_adrift(scopes, verdicts)
+    adrift = [verdict for verdict in verdicts if verdict.claim.scope is None and id(verdict) not in placed]
 
     def of_scope(scope: str) -> list[ClaimVerdict]:
         return [verdict for verdict in verdicts if placed.get(id(verdict), verdict.claim.scope) == scope]
 
     for record in records:
         bad_here = [claim for claim in bad if claim.scope in (None, record.scope)]
-        yield record.key, record, decide_state(record, of_scope(record.scope), bad_here, maybe_pids, adrift, unseen)
-    homeless = {verdict.claim.scope for verdict in verdicts if id(verdict) not in placed} - scopes
+        held = of_scope(record.scope)
+        doubt = reaching.doubt(record, [*held, *adrift])
+        verdict = decide_state(record, held, bad_here, doubt.pids, adrift, unseen, doubt.written)
+        if awaited := young.pids_of(record):
+            verdict = structs.replace(verdict, awaited_pids=awaited)
+        yield record.key, record, verdict
+    homeless = {placed.get(id(verdict), verdict.claim.scope) for verdict in verdicts} - scopes
     for scope in homeless:
-        if scope is None and records:
-            continue  # shown as doubt on each of them
-        held = [verdict for verdict in verdicts if verdict.claim.scope == scope]
-        key = SessionKey(home.provider.name, home.home.path, scope or "", session_id)
-        yield key, None, decide_state(None, held)
+        if scope is None:
+            if not records and homeless == {None}:
+                key = SessionKey(home.provider.name, home.home.path, "", session_id)
+                yield key, None, decide_state(None, adrift)
+            continue  # else it is shown as doubt on each of the others
+        key = SessionKey(home.provider.name, home.home.path, scope, session_id)
+        yield key, None, decide_state(None, of_scope(scope), unjoined=adrift)
+
+
+def _place_adrift(scopes: Collection[str], verdicts: Sequence[ClaimVerdict]) -> dict[int, str]:
+    """The scope of each claim that names none, by the `id` of its verdict; one that can't be told is left out.
+
+    A process has one session of an id open: what it says with a scope and without is about the same. Else
+    the session is the only one of that id, on disk or, where nothing is written yet, among the claims.
+    """
+    by_process: Mapping[tuple[object, ...], set[str]] = defaultdict(set)
+    for claim in (verdict.claim for verdict in verdicts):
+        if claim.scope is not None and claim.start_ticks is not None:
+            by_process[_process_of(claim)].add(claim.scope)
+    known = scopes or {verdict.claim.scope for verdict in verdicts if verdict.claim.scope is not None}
+    placed: dict[int, str] = {}
+    for verdict in verdicts:
+        claim = verdict.claim
+        if claim.scope is None:
+            named = by_process.get(_process_of(claim)) or known
+            if len(named) == 1:
+                placed[id(verdict)] = next(iter(named))
+    return placed
+
+
+def _process_of(claim: Claim) -> tuple[object, ...]:
+    return claim.boot_id, claim.pid_ns, claim.pid, claim.start_ticks

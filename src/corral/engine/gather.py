@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct, structs
 
 from corral.engine.catalogue import all_providers
+from corral.engine.whose_home import place_process, settle_journal, settle_process
 from corral.hooks.journal import read_journals
 from corral.model.claim import BadClaim, Claim
 from corral.model.journal import Journal
@@ -22,6 +23,7 @@ from corral.system.config import Config
 from corral.system.filesystem import is_on_network
 from corral.system.inner_pids import read_inner_pids
 from corral.system.places import DEMO_VARIABLE, demo_dir
+from corral.system.process_homes import identify
 from corral.system.processes import Process, ProcessTable
 from corral.system.runtime_claims import read_runtime_claim
 from corral.verdicts.liveness import is_plainly_gone
@@ -104,14 +106,11 @@ def gather(
                 unread.append(entry)
             else:
                 reports.append(entry)
-        journals += reports
-        listed = _all_homes(provider, env, mine, reports, bindings.homes_of(provider.name))
-        # A process names its home as it was told; the same directory by another name is the same home.
-        names = {os.path.realpath(home.path): home.path for home in listed}
-        recognised += [
-            structs.replace(one, home=names.get(os.path.realpath(one.home), one.home)) if one.home else one
-            for one in mine
-        ]
+        placed = [place_process(one) for one in mine]
+        listed = _all_homes(provider, env, [one for one, _ in placed], reports, bindings.homes_of(provider.name))
+        ids = {found: home.path for home in reversed(listed) if (found := identify(home.path)) is not None}
+        recognised += [settle_process(one, home_id, ids) for one, home_id in placed]
+        journals += [settle_journal(one, ids, host.boot_id) for one in reports]
         for home in listed:
             if os.path.isdir(home.path) and (facts := reader.read(provider, home)):
                 homes.append(facts)
@@ -136,7 +135,7 @@ def _list_concerned(table: ProcessTable) -> Iterable[Process]:
 def _recognise_all(provider: Provider, concerned: Iterable[Process], table: ProcessTable) -> list[Recognised]:
     """One whose home can't be told may serve any session; one that ended while it was looked at serves none."""
     return [
-        found
+        structs.replace(found, is_copy=process.is_copy)
         for process in concerned
         if (found := provider.recognise(process, table)) and (found.home is not None or not process.has_ended())
     ]
@@ -240,8 +239,8 @@ def _all_homes(
     """Those the environment names, and those that a running process, our journal or a tab of ours says are in use."""
     homes = list(provider.homes(env))
     seen = {os.path.realpath(home.path) for home in homes}
-    hints = [(process.home, f"pid {process.identity.pid}") for process in running]
-    hints += [(journal.home, "journal") for journal in journals]
+    hints = [(one.home, f"pid {one.identity.pid}") for one in running if one.shares_mounts]
+    hints += [(journal.home, "journal") for journal in journals if journal.home_id in (None, identify(journal.home))]
     hints += [(path, "tab") for path in bound]
     for path, origin in hints:
         if path is not None and (real := os.path.realpath(path)) not in seen:

@@ -12,13 +12,17 @@ from typing import TypeVar
 from msgspec import Struct
 
 from corral.engine.account import update_ledger
+from corral.engine.footing import find_currency
 from corral.engine.ledger_access import ask_ledger
 from corral.engine.selection import NOTEWORTHY, Selection
 from corral.engine.settings import read_settings
 from corral.engine.spent_today import find_begin
 from corral.engine.survey import take_survey
-from corral.engine.usage_report import CostReport, UsageQuery, report_usage
+from corral.engine.usage_losses import list_losses
+from corral.engine.usage_report import CostReport, TokenSums, UsageQuery, UsageRow, list_rows
+from corral.engine.usage_types import LossRow
 from corral.model.verdict import Activity, State
+from corral.store.checksums import is_damage
 from corral.store.ledger import Ledger
 from corral.system.local_zone import LocalZone
 
@@ -60,6 +64,8 @@ class TodayUse(Struct, frozen=True, kw_only=True):
     complete: bool
     """False: not everything that was appended could be read in time, so that it is at least this."""
     budgets: tuple[BudgetUse, ...]
+    losses: tuple[LossRow, ...]
+    """What was counted once, could not be saved, and nobody has acknowledged."""
 
 
 class Glance(Struct, frozen=True, kw_only=True):
@@ -112,7 +118,7 @@ def _count_sessions() -> SessionCounts:
 def _sum_today(ledger: Ledger, now: float) -> TodayUse:
     complete = _update(ledger)
     zone = LocalZone()
-    total = report_usage(ledger, UsageQuery(by=("provider",), since=find_begin("day", now, zone), zone=zone)).total
+    total = _sum(ledger, find_begin("day", now, zone), zone)
     budgets = [
         _use_budget(ledger, per, amount, find_begin(per, now, zone), zone)
         for per, amount in read_settings().budgets.items()
@@ -123,17 +129,25 @@ def _sum_today(ledger: Ledger, now: float) -> TodayUse:
         cost=total.cost,
         complete=complete,
         budgets=tuple(budgets),
+        losses=list_losses(ledger),
     )
+
+
+def _sum(ledger: Ledger, since: float, zone: tzinfo) -> UsageRow:
+    rows = list_rows(ledger, UsageQuery(by=(), since=since, zone=zone))
+    return rows[0] if rows else UsageRow({}, 0, TokenSums(), CostReport(None, find_currency(ledger)[0], 0, 0))
 
 
 def _update(ledger: Ledger) -> bool:
     ledger.db.execute(f"PRAGMA busy_timeout = {_WAIT_MS}")
     try:
         return update_ledger(ledger, seconds=READING_S)
-    except sqlite3.OperationalError:
+    except sqlite3.OperationalError as error:
+        if is_damage(error):
+            raise
         return False  # another corral is writing: what is there is shown, and said to be incomplete
 
 
 def _use_budget(ledger: Ledger, per: str, amount: Decimal, since: float, zone: tzinfo) -> BudgetUse:
-    used = report_usage(ledger, UsageQuery(by=("provider",), since=since, zone=zone)).total.cost.amount or Decimal(0)
+    used = _sum(ledger, since, zone).cost.amount or Decimal(0)
     return BudgetUse(per=per, amount=amount, used=used, over=used > amount)

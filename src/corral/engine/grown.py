@@ -17,8 +17,11 @@ from corral.engine.usage_watch import Changes, to_grown_memos
 from corral.errors import CorralError
 from corral.model.usage import UsageSource
 from corral.store.ledger import Ledger
-from corral.store.ledger_rows import SourceState, storable
+from corral.store.ledger_rows import storable
 from corral.system import places
+
+_BEGINNING = 4 << 10
+"""Where the beginning of a log may tell its family: one that was shorter may be told from others now."""
 
 
 def read_grown(ledger: Ledger, changes: Changes, tell: Tell | None, seconds: float | None) -> bool:
@@ -37,18 +40,18 @@ def read_grown(ledger: Ledger, changes: Changes, tell: Tell | None, seconds: flo
 
 def _find_known(ledger: Ledger, path: str) -> Pending | None:
     """A file by what the ledger knows of it; None if it has to be listed: what is told of it may have changed too."""
-    row = ledger.db.execute(
-        f"SELECT described, {', '.join(SourceState._fields)} FROM sources WHERE path = ?", (storable(path),)
-    ).fetchone()
-    if row is None or row[0] is None:
+    known = ledger.find_described(storable(path))
+    described, before = known if known is not None else (None, None)
+    if described is None or before is None:
         return None
     try:
-        source = msgspec.json.decode(row[0], type=UsageSource)
+        source = msgspec.json.decode(described, type=UsageSource)
         provider = find_provider(source.provider)
         size = os.stat(path, follow_symlinks=False).st_size
     except (msgspec.MsgspecError, CorralError, OSError):
         return None
     if source.session_id and source.work_dir is None:
         return None
-    before = SourceState(*row[1:])
+    if source.family is not None and source.agent is None and before.offset < _BEGINNING:
+        return None
     return Pending(provider, source, before, max(0, size - before.offset))

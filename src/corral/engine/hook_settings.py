@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from corral.engine.catalogue import all_providers
 from corral.engine.settings import read_settings
 from corral.hooks.install import Setting
-from corral.hooks.status import read_status
+from corral.hooks.status import Status, install_command, read_status
 from corral.hooks.targets import list_versions
 from corral.providers import Environment, Provider
 from corral.system import places
@@ -29,6 +31,31 @@ def find_silence(provider: Provider, home: str) -> str | None:
         return None
     problem = next((problem for status in statuses for problem in status.problems), "they are not installed")
     return f"{capabilities.title} tells which session it has only through hooks, and {problem}"
+
+
+def read_hook_status(provider: str, home: str, *, is_found: bool) -> tuple[Setting, Status] | None:
+    """Our hooks in one home; None where the CLI takes none. `is_found`: corral finds this home by itself."""
+    for setting in list_settings(provider, [home]):
+        setting = structs.replace(setting, is_chosen=not is_found)
+        return setting, read_status(setting)
+    return None
+
+
+def advise_hooks(setting: Setting, status: Status) -> str | None:
+    """What would make the CLI of this home report: a command, or what only the person can mend; None: it does."""
+    if status.problems:
+        return status.remedy or f"mend {status.config_path}: {status.problems[0]}"
+    return None if status.installed else install_command(setting)
+
+
+def lack_hooks() -> bool:
+    """Some CLI that tells its session through hooks alone has a home here where `corral hooks install` would help."""
+    needing = [provider.name for provider in all_providers() if provider.capabilities.needs_hooks]
+    for setting in (one for name in needing for one in list_settings(name, existing=True)):
+        status = read_status(setting)
+        if status.home_exists and (status.remedy is not None or not (status.installed or status.problems)):
+            return True
+    return False
 
 
 def list_settings(provider_name: str | None, chosen: Sequence[str] = (), *, existing: bool = False) -> list[Setting]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 
 from msgspec import structs
@@ -14,9 +13,13 @@ from corral.model.verdict import ClaimVerdict, Liveness
 from corral.store.cache import Cache
 from corral.store.launches import Launch
 from corral.system.probe import probe_claim
+from corral.verdicts.copied import refute_copies
 from corral.verdicts.journal import claims_of
 from corral.verdicts.liveness import decide_liveness, decide_superseded
 from corral.verdicts.missed import doubt_missed
+from corral.verdicts.own_log import log_claims, weigh_logs
+from corral.verdicts.same_process import decide_by_writer
+from corral.verdicts.told_by_child import child_claims
 
 _PENDING_SECONDS = 120.0
 
@@ -63,12 +66,11 @@ def _doubt_old_launches(verdicts: Sequence[ClaimVerdict], now: float) -> list[Cl
 
 
 def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence[Claim]) -> list[ClaimVerdict]:
-    canonical = {os.path.realpath(home.home.path): home.home.path for home in facts.homes}
     claims = [claim for home in facts.homes for claim in home.claims]
+    claims += log_claims(facts.recognised)
+    claims += child_claims(facts.recognised)
     claims += launched
-    for journal in facts.journals:
-        home = canonical.get(os.path.realpath(journal.home), journal.home)
-        claims += [structs.replace(claim, home=home) for claim in claims_of(journal)]
+    claims += [claim for journal in facts.journals for claim in claims_of(journal)]
     verdicts: list[ClaimVerdict] = []
     pins: list[tuple[str, float, ProcessIdentity]] = []
     for claim in claims:
@@ -82,14 +84,11 @@ def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence
             pins.append((claim.path, claim.written_at, verdict.identity))
     cache.keep_pins(pins)
     missed = {journal.identity: journal.missed for journal in facts.journals if journal.missed}
-    return _doubt_old_launches(doubt_missed(decide_superseded(verdicts), missed), host.now)
+    running = {(one.identity.pid, one.identity.start_ticks): one for one in facts.recognised}
+    verdicts = refute_copies(decide_by_writer(verdicts, host), running)
+    verdicts = decide_superseded(weigh_logs(verdicts, facts.recognised))
+    return _doubt_old_launches(doubt_missed(verdicts, missed), host.now)
 
 
 def _probe(claim: Claim) -> ProbeFacts | None:
     return None if claim.ended_at is not None else probe_claim(claim)
-
-
-def accounted_processes(facts: Facts, judged: Sequence[ClaimVerdict]) -> set[ProcessIdentity]:
-    """The processes that a verified claim names, or that reported to our journal."""
-    named = {verdict.identity for verdict in judged if verdict.liveness is Liveness.LIVE and verdict.identity}
-    return named | {journal.identity for journal in facts.journals if not journal.missed}

@@ -78,7 +78,10 @@ def take_locks(
 
 
 def keep_copies(session: Session, provider: Provider, launches: Launches) -> tuple[KeptCopy, ...]:
-    """Of what this CLI is known to destroy, made before it is started. Raises OSError."""
-    if session.record is None or not provider.capabilities.may_destroy_transcript:
+    """Of what this CLI is known to destroy, or will drop now, made before it is started. Raises OSError."""
+    if session.record is None:
+        return ()
+    drops = isinstance(session.restore, Refused) and session.restore.loss is not None
+    if not drops and not provider.capabilities.may_destroy_transcript:
         return ()
     return (launches.keep_copy(session.key, provider.transcript_path(session.record)),)

@@ -17,7 +17,7 @@ from corral.engine.gather import environment
 from corral.engine.hook_settings import find_silence
 from corral.engine.launch import child_environment, keep_copies, not_recorded, not_started, take_locks
 from corral.engine.naming import full_name
-from corral.engine.resume import plan_to_resume
+from corral.engine.resume import Consent, plan_to_resume, refuse_any_loss
 from corral.engine.settings import read_settings
 from corral.model.key import Home, SessionKey
 from corral.model.restore import Program, Refusal, Refused, Resume, Start
@@ -99,13 +99,15 @@ def open_resumed(
     tell: Callable[[str], None],
     tab: str | None = None,
     agree: Callable[[str], None] | None = None,
+    consent: Consent = refuse_any_loss,
 ) -> Started:
     """Continue a session in a terminal of its own. Raises CorralError with the refusal.
 
     `tab` is one that was lost or has ended, and is to be the same tab again. `agree` is asked about the directory in
     which it would run, and only of what would be started; what it raises is raised, and nothing is started then.
+    `consent` is asked about what a resume would drop.
     """
-    session, plan = plan_to_resume(name, anyway=anyway)
+    session, plan = plan_to_resume(name, anyway=anyway, consent=consent, tell=tell)
     if agree is not None:
         agree(plan.cwd)
     provider = find_provider(session.provider)
@@ -114,7 +116,7 @@ def open_resumed(
     locks = take_locks(what, session.key, provider.capabilities, launches, tell)
     try:
         # Again, now that nobody else can start it: what was true before the wait may not be true any more.
-        session, plan = plan_to_resume(full_name(session, with_home=True), anyway=anyway)
+        session, plan = plan_to_resume(full_name(session, with_home=True), anyway=anyway, consent=consent, tell=tell)
         if agree is not None:
             agree(plan.cwd)
         copies = keep_copies(session, provider, launches)

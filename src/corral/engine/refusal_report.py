@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from corral.engine.restore import NotOpened
-from corral.model.restore import Refused, list_commands, say_remedy
+from corral.model.restore import Loss, Refused, list_commands, say_remedy
 
 
 class RefusalReport(Struct, frozen=True, kw_only=True):
@@ -16,6 +16,8 @@ class RefusalReport(Struct, frozen=True, kw_only=True):
     remedy: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
     """Those of `remedy` that can be typed as they are."""
+    loss: Loss | None = None
+    """What opening it would drop; the person may agree to that."""
 
 
 def report_refusal(refused: Refused | NotOpened) -> RefusalReport:
@@ -24,4 +26,5 @@ def report_refusal(refused: Refused | NotOpened) -> RefusalReport:
         message=refused.message,
         remedy=say_remedy(refused.remedy),
         commands=list_commands(refused.remedy),
+        loss=refused.loss,
     )

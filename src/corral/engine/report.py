@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait, list_commands, say_remedy
+from corral.model.restore import Attach, Loss, Refused, RestorePlan, Resume, Wait, list_commands, say_remedy
 from corral.model.session import AgentProcess, Degraded, Session, Survey
 
 SCHEMA = 1
@@ -35,6 +35,7 @@ class RestoreReport(Struct, frozen=True, kw_only=True):
     message: str | None = None
     remedy: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()
+    loss: Loss | None = None
 
 
 class SessionReport(Struct, frozen=True, kw_only=True):
@@ -200,4 +201,5 @@ def report_plan(plan: RestorePlan) -> RestoreReport:
                 message=plan.message,
                 remedy=say_remedy(plan.remedy),
                 commands=list_commands(plan.remedy),
+                loss=plan.loss,
             )

@@ -15,11 +15,12 @@ from corral.engine.launch import NotStarted
 from corral.engine.naming import find_session
 from corral.engine.opening import Size, open_resumed
 from corral.engine.reference import session_ref
+from corral.engine.resume import agree_from_line
 from corral.engine.tabs import Tab, find_tab_started_on, list_tabs
 from corral.engine.whereabouts import InTab, Whereabouts, find_whereabouts
 from corral.errors import CorralError
 from corral.model.key import SessionKey
-from corral.model.restore import Attach, Refusal, Refused, Remedy, Wait
+from corral.model.restore import Attach, Loss, Refusal, Refused, Remedy, Wait
 from corral.model.session import Session
 from corral.store.bindings import Binding, Bindings
 from corral.system import places
@@ -50,17 +51,24 @@ class NotOpened(Exception):
     """Why not, and where it is open, if it is."""
 
     def __init__(
-        self, reason: str, message: str, remedy: tuple[Remedy, ...] = (), where: Whereabouts | None = None
+        self,
+        reason: str,
+        message: str,
+        remedy: tuple[Remedy, ...] = (),
+        where: Whereabouts | None = None,
+        loss: Loss | None = None,
     ) -> None:
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.remedy = remedy
         self.where = where
+        self.loss = loss
+        """What the person may agree to lose."""
 
 
 def not_opened(refused: Refused, where: Whereabouts | None = None) -> NotOpened:
-    return NotOpened(refused.reason, refused.message, refused.remedy, where)
+    return NotOpened(refused.reason, refused.message, refused.remedy, where, refused.loss)
 
 
 class Restorer:
@@ -71,7 +79,14 @@ class Restorer:
         self._turns_lock = threading.Lock()
 
     def open_tab(
-        self, tab: str, *, size: Size, anyway: bool = False, trust: bool, tell: Callable[[str], None]
+        self,
+        tab: str,
+        *,
+        size: Size,
+        anyway: bool = False,
+        trust: bool,
+        drop_from: int | None = None,
+        tell: Callable[[str], None],
     ) -> Opened:
         """Attach to its terminal, or resume its session in a new one for the same tab. Raises NotOpened."""
         with self._turn(tab):
@@ -82,19 +97,32 @@ class Restorer:
                     return Opened(tab=plan.tab, plan="attach")
                 case WaitForTab():
                     return Opened(tab=tab, plan="wait")
-                case Refused() if plan.reason is Refusal.MAYBE_OPEN and anyway and found.session is not None:
-                    return self._resume(found.session.key, tab=tab, size=size, anyway=True, tell=tell)
+                case Refused() if anyway and found.session is not None and _may_be_overridden(plan, found.session):
+                    return self._resume(
+                        found.session.key, tab=tab, size=size, anyway=True, drop_from=drop_from, tell=tell
+                    )
                 case Refused():
                     raise not_opened(plan, _where_of(found.session))
                 case ResumeTab():
                     if not trust and found.binding is not None:
                         ask_first(found.binding.work_dir)
-                    return self._resume(plan.key, tab=tab, size=size, anyway=anyway, tell=tell)
+                    return self._resume(plan.key, tab=tab, size=size, anyway=anyway, drop_from=drop_from, tell=tell)
 
     def open_session(
-        self, session: Session, *, size: Size, anyway: bool, trust: bool, tell: Callable[[str], None]
+        self,
+        session: Session,
+        *,
+        size: Size,
+        anyway: bool,
+        trust: bool,
+        drop_from: int | None = None,
+        tell: Callable[[str], None],
+        attach_only: bool = False,
     ) -> Opened:
-        """Go where it is, or continue it in a tab of its own. Raises NotOpened."""
+        """Go where it is, or, unless `attach_only`, continue it in a tab of its own. Raises NotOpened.
+
+        `drop_from` agrees that the provider drops a transcript from this damaged line on, and from no other.
+        """
         plan = session.restore
         if isinstance(plan, Attach | Wait):
             where = _where_of(session)
@@ -102,8 +130,12 @@ class Restorer:
                 return Opened(tab=where.tab, plan="attach" if isinstance(plan, Attach) else "wait")
             refused = refuse_live(plan) if isinstance(plan, Attach) else _starting(plan.pid)
             raise not_opened(refused, where)
+        if attach_only:
+            raise NotOpened("not_open", "nothing is known to have it open, and nothing was started")
         with self._turn(full_name_of(session.key)):
-            return self._resume(session.key, tab=None, size=size, anyway=anyway, ask=not trust, tell=tell)
+            return self._resume(
+                session.key, tab=None, size=size, anyway=anyway, ask=not trust, drop_from=drop_from, tell=tell
+            )
 
     def _resume(
         self,
@@ -113,13 +145,15 @@ class Restorer:
         size: Size,
         anyway: bool,
         ask: bool = False,
+        drop_from: int | None = None,
         tell: Callable[[str], None],
     ) -> Opened:
         name = full_name_of(key)
         try:
             # Only about what would be started: nobody is asked to trust a directory, and then refused.
             agree = ask_first if ask else None
-            started = open_resumed(name, anyway=anyway, size=size, tell=tell, tab=tab, agree=agree)
+            consent = agree_from_line(drop_from)
+            started = open_resumed(name, anyway=anyway, size=size, tell=tell, tab=tab, agree=agree, consent=consent)
         except NotStarted as error:
             if error.refused.reason is Refusal.ALREADY_LIVE and (open_in := _find_open_tab(key)):
                 return Opened(tab=open_in, plan="attach")
@@ -135,6 +169,11 @@ class Restorer:
             turn = self._turns.setdefault(name, threading.Lock())
         with turn:
             yield
+
+
+def _may_be_overridden(plan: Refused, session: Session) -> bool:
+    """Whether it is about the session, not about the tab's own terminal, and about what only a person can know."""
+    return plan == session.restore and plan.reason in (Refusal.MAYBE_OPEN, Refusal.CLAIMED_ELSEWHERE)
 
 
 def full_name_of(key: SessionKey) -> str:

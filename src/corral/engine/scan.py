@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import marshal
+import json
 import os
 import time
 from collections.abc import Iterator
@@ -16,6 +16,7 @@ from corral.engine.gather import environment
 from corral.engine.pricer import TablePricer
 from corral.engine.settings import read_settings
 from corral.engine.told_sessions import ToldSessions
+from corral.engine.usage_families import Ties
 from corral.engine.usage_homes import list_usage_homes
 from corral.engine.usage_reading import Pending, Reader
 from corral.engine.usage_storing import finish, read_and_store
@@ -33,6 +34,14 @@ from corral.system.visits import Visits
 
 def read_all(ledger: Ledger, tell: Tell | None, seconds: float | None) -> bool:
     """List every home, read what is new, and remember how everything looked."""
+    left = scan_homes(ledger, tell, seconds)
+    ledger.publish()
+    finish(ledger)
+    return not left
+
+
+def scan_homes(ledger: Ledger, tell: Tell | None, seconds: float | None) -> list[Pending]:
+    """The same without letting a new ledger appear; what is left when the time is up."""
     deadline = None if seconds is None else time.monotonic() + seconds
     begun_ns = time.time_ns()
     config = read_settings()
@@ -50,15 +59,15 @@ def read_all(ledger: Ledger, tell: Tell | None, seconds: float | None) -> bool:
     if visits.deciders:
         footing[DECIDERS] = b"\0".join([*filter(None, [footing[DECIDERS]]), *sorted(map(os.fsencode, visits.deciders))])
     unknown = pricer.list_unknown()
-    footing[UNKNOWN_PRICES] = marshal.dumps(unknown) if unknown else b""
-    ledger.keep_memos(_make_memos(footing, config) | to_memos(make_watch(looks, visits, begun_ns)))
-    ledger.publish()
-    finish(ledger)
-    return not left
+    footing[UNKNOWN_PRICES] = json.dumps(unknown).encode() if unknown else b""
+    if not any(one.former for one in left):  # those are found by listing alone
+        ledger.keep_memos(_make_memos(footing, config) | to_memos(make_watch(looks, visits, begun_ns)))
+    return left
 
 
 def _forget_unread(ledger: Ledger) -> None:
     """What stood in the place of a log and is gone hides nothing any more. Lines of a log that is gone stay missing."""
+    ledger.checks.tables("skips")
     query = "SELECT path FROM skips JOIN sources ON sources.id = source WHERE reason LIKE ?"
     unread = [path for (path,) in ledger.db.execute(query, (f"{UNREAD}%",))]
     if gone := [path for path in unread if not os.path.lexists(path)]:
@@ -94,16 +103,19 @@ def _find_pending(
     for provider in all_providers():
         # What agents report can name further homes.
         visits.scan(directory_of(places.state_dir(), provider.name))
-        for home in list_usage_homes(provider, env, ledger, told):
-            for source in provider.list_usage_sources(home, visits):
-                try:
-                    seen = looks[source.path] = os.stat(source.path, follow_symlinks=False)
-                except OSError:
-                    looks[source.path] = None
-                    continue
-                before = known.get(storable(source.path))
-                now = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
-                if before is None:
-                    yield Pending(provider, source, None, seen.st_size)
-                elif before[:4] != now:
-                    yield Pending(provider, source, before, max(0, seen.st_size - before.offset))
+        homes = list_usage_homes(provider, env, ledger, told)
+        ties = Ties(ledger, provider.name, (one for home in homes for one in provider.list_usage_sources(home, visits)))
+        for source in ties.sources:
+            try:
+                seen = looks[source.path] = os.stat(source.path, follow_symlinks=False)
+            except OSError:
+                looks[source.path] = None
+                continue
+            before = known.get(storable(source.path))
+            now = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
+            if before is None:
+                yield Pending(provider, source, None, seen.st_size)
+            elif (former := ties.find_former(source)) is not None:
+                yield Pending(provider, source, before, seen.st_size, former)
+            elif before[:4] != now:
+                yield Pending(provider, source, before, max(0, seen.st_size - before.offset))

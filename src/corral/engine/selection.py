@@ -30,6 +30,10 @@ class Selection(Struct, frozen=True, kw_only=True):
         """About one session: then all its evidence is wanted, also that of processes long gone."""
         return self.id_prefix is not None
 
+    def names(self, session_id: str, *, only: bool) -> bool:
+        """Asked for by its name: the whole id, or a prefix that is `only` its own."""
+        return bool(self.id_prefix) and (only or self.id_prefix in (session_id, spoken_id(session_id)))
+
     def covers(self, work_dir: str | None) -> bool:
         """Whether a session that ran there is asked about at all."""
         if self.under is None:

@@ -7,21 +7,34 @@ from datetime import datetime, timedelta, tzinfo
 
 from corral.engine.account import Tell, update_ledger
 from corral.engine.ledger_access import ask_ledger
-from corral.engine.usage_report import UsageQuery, UsageRow, report_usage
+from corral.engine.usage_losses import list_losses
+from corral.engine.usage_report import UsageQuery, UsageRow, list_rows
+from corral.engine.usage_types import LossRow
+from corral.light_typing import NamedTuple
 from corral.store.ledger import Ledger
 from corral.system.local_zone import LocalZone
 
 
-def sum_sessions_today(tell: Tell | None) -> dict[str, UsageRow]:
-    """By the name of the session (`provider:id`); those that used nothing are not there. Reads all that is new."""
+class SpentToday(NamedTuple):
+    """What sessions used since midnight."""
+
+    sessions: dict[str, UsageRow]
+    """By name (`provider:id`); those that used nothing are not there."""
+    losses: tuple[LossRow, ...]
+    """What may be missing from it."""
+
+
+def sum_sessions_today(tell: Tell | None) -> SpentToday:
+    """Reads all that is new."""
     zone = LocalZone()
 
-    def ask(ledger: Ledger) -> tuple[UsageRow, ...]:
+    def ask(ledger: Ledger) -> SpentToday:
         update_ledger(ledger, tell)
         midnight = find_begin("day", time.time(), zone)
-        return report_usage(ledger, UsageQuery(by=("session",), since=midnight, zone=zone)).rows
+        rows = list_rows(ledger, UsageQuery(by=("session",), since=midnight, zone=zone))
+        return SpentToday({row.key["session"] or "": row for row in rows}, list_losses(ledger))
 
-    return {row.key["session"] or "": row for row in ask_ledger(ask, or_memory=True)}
+    return ask_ledger(ask, or_memory=True)
 
 
 def find_begin(per: str, now: float, zone: tzinfo) -> float:

@@ -11,11 +11,13 @@ from difflib import get_close_matches
 
 from msgspec import Struct
 
-from corral.engine.ledger_access import is_torn, mend_ledger, telling_trouble
+from corral.engine.ledger_access import mend_ledger, telling_trouble
 from corral.engine.settings import read_settings
+from corral.engine.usage_types import LossRow
 from corral.errors import CorralError
 from corral.model.prices import PICOS
 from corral.model.usage import TokenUsage
+from corral.store.checksums import is_damage
 from corral.store.sql_guard import GuardedLedger, TimeUp
 from corral.store.sql_views import list_views
 from corral.system import places
@@ -31,6 +33,8 @@ class Answer(Struct, frozen=True, kw_only=True):
     """Column names, and the rows as they come. Reading them raises CorralError when the time is up."""
 
     columns: tuple[str, ...]
+    losses: tuple[LossRow, ...]
+    """What was counted once and is in no answer."""
     rows: Iterator[tuple[object, ...]]
 
 
@@ -38,8 +42,8 @@ class Answer(Struct, frozen=True, kw_only=True):
 def ask(query: str, seconds: float, on_mended: Callable[[str], None]) -> Generator[Answer]:
     """Run one SELECT. Raises CorralError: exit code 2 for a query that can't be run, 1 for all else.
 
-    Where a page of the ledger is torn it is made anew, `on_mended` is told so and may read logs, and the query is run
-    once more.
+    All rows of the tables that it reads are checked first. Where one is not as it was written the ledger is made again,
+    `on_mended` is told so, and the query is run once more.
     """
     path = os.path.join(places.state_dir(), "ledger.db")
     with telling_trouble():
@@ -49,13 +53,13 @@ def ask(query: str, seconds: float, on_mended: Callable[[str], None]) -> Generat
             _mend(torn, on_mended)
             running = _Running(path, query, seconds)
     try:
-        yield Answer(columns=running.columns, rows=running.rows(on_mended))
+        yield Answer(columns=running.columns, losses=running.losses, rows=running.rows(on_mended))
     finally:
         running.close()
 
 
 class _Torn(sqlite3.DatabaseError):
-    """A page of the file `seen` is not what it should be."""
+    """Something in the file `seen` is not what it should be."""
 
     def __init__(self, why: str, seen: os.stat_result) -> None:
         super().__init__(why)
@@ -63,14 +67,13 @@ class _Torn(sqlite3.DatabaseError):
 
 
 def _mend(torn: _Torn, on_mended: Callable[[str], None]) -> None:
-    notice = mend_ledger(str(torn), torn.seen)
-    if notice is None:
-        raise torn
-    on_mended(notice)
+    ledger = mend_ledger(str(torn), torn.seen)
+    ledger.close()
+    on_mended(ledger.notice or "")
 
 
 class _Running:
-    """A query whose first rows are there: most torn pages have shown themselves by then, and nobody saw a row yet."""
+    """A query whose first rows are there: all that it reads was checked by then, and nobody saw a row yet."""
 
     def __init__(self, path: str, query: str, seconds: float) -> None:
         self._seconds = seconds
@@ -78,6 +81,7 @@ class _Running:
         self._seen = os.stat(path)
         try:
             with _told(seconds, self._seen):
+                self.losses = tuple(LossRow(*row) for row in self._ledger.list_losses())
                 self._cursor = self._ledger.execute(query)
                 if not self._cursor.description:
                     raise CorralError("that asks for nothing: only SELECT can be run", exit_code=2)
@@ -107,8 +111,8 @@ class _Running:
 def _open(path: str, seconds: float) -> GuardedLedger:
     try:
         return GuardedLedger(path, _cost_function(), seconds)
-    except sqlite3.Error as error:
-        if isinstance(error, sqlite3.DatabaseError) and is_torn(error):
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if is_damage(error) and os.path.exists(path):
             raise _Torn(str(error), os.stat(path)) from error
         hint = None if os.path.exists(path) else "corral usage reads the logs and makes it"
         raise CorralError(f"the ledger {path} can't be asked: {error}", hint=hint) from error
@@ -123,9 +127,14 @@ def _told(seconds: float, seen: os.stat_result) -> Generator[None]:
         hint = "narrow it down, or allow more with --timeout"
         raise CorralError(f"the query took longer than {seconds:g} s", hint=hint) from None
     except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        if isinstance(error, sqlite3.DatabaseError) and is_torn(error):
+        if is_damage(error) and not _is_of_the_query(error):
             raise _Torn(str(error), seen) from error
         raise CorralError(f"the query can't be run: {_say(str(error))}", hint=_hint(str(error)), exit_code=2) from error
+
+
+def _is_of_the_query(error: Exception) -> bool:
+    """What SQLite says of words that it does not understand. All that a query reads was checked before."""
+    return isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError)
 
 
 def _say(problem: str) -> str:

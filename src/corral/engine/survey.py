@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from msgspec import Struct, structs
+
+from corral.engine.advice import advise
 from corral.engine.answer import Answerer
 from corral.engine.entries import select_entries
 from corral.engine.gather import Facts, environment, gather
-from corral.engine.judging import accounted_processes, judge_claims, launch_claims
+from corral.engine.judging import judge_claims, launch_claims
+from corral.engine.reach import forget_directories
 from corral.engine.selection import Selection
 from corral.engine.settings import read_settings
-from corral.model.process import Recognised
+from corral.model.process import HostFacts, Recognised
 from corral.model.record import SessionRecord
 from corral.model.session import AgentProcess, Degraded, Survey
-from corral.model.verdict import State
+from corral.model.verdict import ClaimVerdict, Liveness, State
 from corral.providers import Provider
 from corral.store.cache import Cache
 from corral.store.known import BrokenShelf
@@ -24,10 +28,11 @@ from corral.store.launches import Launches
 from corral.system import places
 from corral.system.host import read_host_facts
 from corral.system.processes import ProcessTable
-from corral.verdicts.attribution import HookCover, attribute
+from corral.verdicts.attribution import Attribution, attribute
+from corral.verdicts.reporting import WITNESS, doubt_outdated
 
 if TYPE_CHECKING:
-    from corral.hooks.installed import Installation
+    from corral.engine.trust import Trust
 
 
 def take_survey(
@@ -68,20 +73,21 @@ def _take_survey(
     facts = gather(env, places.state_dir(), cache, table, host, providers, thorough=thorough, remembered=remembered)
     launches = Launches(places.state_dir()).read_all()
     judged = judge_claims(facts, host, cache, launch_claims(launches))
-    accounted = accounted_processes(facts, judged)
-    attribution = attribute(facts.recognised, accounted, {})
-    installations: list[Installation] = []
-    distrusted = _distrusted(facts)
-    if attribution.unattributed:
-        installations = _read_installations(facts)
-        cover = _hook_cover(installations, facts)
-        attribution = attribute(facts.recognised, accounted, cover, host.now, distrusted)
+    attributed = _attribute(facts, judged, table, host, thorough=thorough)
+    judged, attribution = attributed.judged, attributed.attribution
     counts: Counter[State] = Counter()
     unseen = None if table.is_readable else "running processes can't be seen here, so any of them could have it open"
     entries = list(select_entries(facts, judged, attribution, selection, counts, unseen))
     answerer = Answerer(env=env, table=table, launches=launches, anyway=anyway)
     sessions = [
-        answerer.answer(entry.key, entry.record, entry.verdict, entry.facts.provider, entry.facts.home)
+        answerer.answer(
+            entry.key,
+            entry.record,
+            entry.verdict,
+            entry.facts.provider,
+            entry.facts.home,
+            closely=selection.names(entry.key.session_id, only=len(entries) == 1),
+        )
         for entry in entries
     ]
     cache.close()
@@ -90,32 +96,65 @@ def _take_survey(
         taken_at=host.now,
         sessions=tuple(session for session in sessions if selection.admits(session)),
         counts=dict(counts),
-        unattributed=_listed(attribution.unattributed, installations, distrusted, advise=True),
-        no_session_yet=_listed(attribution.no_session_yet, installations, distrusted, advise=False),
+        unattributed=tuple(_list_process(one, advise(one, attributed.trust)) for one in attribution.unattributed),
+        no_session_yet=tuple(_list_process(one, None) for one in attribution.no_session_yet),
         homes=tuple(home.home for home in facts.homes),
         degraded=(*facts.degraded, *_own_problems(config.problem, config.path, cache.problem, unseen)),
         skipped=tuple(facts.skipped),
     )
 
 
-def _read_installations(facts: Facts) -> list[Installation]:
-    """Our hooks in every home; asked for only when some process is not accounted for."""
-    from corral.hooks.installed import read_installation
+class _Attributed(Struct, frozen=True):
+    judged: Sequence[ClaimVerdict]
+    attribution: Attribution
+    trust: Trust | None
+    """None when no agent runs: then nobody's word matters."""
 
-    found = (read_installation(places.state_dir(), home.provider.name, home.home.path) for home in facts.homes)
-    return [installation for installation in found if installation is not None]
+
+def _attribute(
+    facts: Facts, judged: Sequence[ClaimVerdict], table: ProcessTable, host: HostFacts, *, thorough: bool
+) -> _Attributed:
+    """Who is accounted for, once every report that may be outdated is a doubt instead of a proof.
+
+    `thorough`: also which session a process that is gone had last.
+    """
+    if not facts.recognised and not (thorough and facts.journals):
+        return _Attributed(judged, Attribution(unattributed=(), no_session_yet=()), None)
+    from corral.engine.trust import decide_trust, find_implicated
+
+    forget_directories()
+    trust = decide_trust(facts, places.state_dir(), judged)
+    judged = doubt_outdated(judged, trust.outdated)
+    attribution = _attribute_once(facts, judged, trust, table, host)
+    if implicated := find_implicated(facts, judged, attribution, table):
+        trust = structs.replace(trust, outdated={**trust.outdated, **implicated})
+        judged = doubt_outdated(judged, implicated, WITNESS)
+        attribution = _attribute_once(facts, judged, trust, table, host)
+    return _Attributed(judged, attribution, trust)
 
 
-def _hook_cover(installations: Sequence[Installation], facts: Facts) -> dict[tuple[str, str], HookCover]:
-    """Where our hooks are in a config that has not changed since: every later process has read them."""
-    silences = {home.provider.name: home.provider.capabilities.silent_s for home in facts.homes}
-    blind = {one.provider for one in facts.unread_journals if not one.path.endswith(".json")}
-    cover: dict[tuple[str, str], HookCover] = {}
-    for found in installations:
-        if found.present and not found.problems and found.config_ctime is not None and found.provider not in blind:
-            since = max(found.installed_at, found.config_ctime)
-            cover[found.provider, found.home] = HookCover(since=since, silence_s=silences[found.provider])
-    return cover
+def _attribute_once(
+    facts: Facts, judged: Sequence[ClaimVerdict], trust: Trust, table: ProcessTable, host: HostFacts
+) -> Attribution:
+    from corral.engine.trust import journal_writers
+
+    named = {verdict.identity for verdict in judged if verdict.liveness is Liveness.LIVE and verdict.identity}
+    accounted = named | journal_writers(facts, trust.outdated)
+    distrusted = _distrusted(facts) | {(one.pid, one.start_ticks) for one in trust.outdated}
+    found = attribute(facts.recognised, accounted, trust.cover, host.now, distrusted)
+    providers = {home.provider.name: home.provider for home in facts.homes}
+
+    def with_reach(one: Recognised) -> Recognised:
+        process = table.find(one.identity.pid)
+        if process is None or one.home is None or not one.shares_mounts or one.provider not in providers:
+            return one  # a container may call its directories what it likes
+        return structs.replace(one, reach=providers[one.provider].find_reach(process, one.home))
+
+    return structs.replace(
+        found,
+        unattributed=tuple(map(with_reach, found.unattributed)),
+        young=tuple(map(with_reach, found.young)),
+    )
 
 
 def _distrusted(facts: Facts) -> set[tuple[int, int]]:
@@ -128,36 +167,17 @@ def _distrusted(facts: Facts) -> set[tuple[int, int]]:
     return found
 
 
-def _listed(
-    processes: Sequence[Recognised],
-    installations: Sequence[Installation],
-    distrusted: Collection[tuple[int, int]],
-    *,
-    advise: bool,
-) -> tuple[AgentProcess, ...]:
-    listed: list[AgentProcess] = []
-    for process in processes:
-        advice = f"corral hooks install {process.provider}"
-        if any(
-            found.present and found.provider == process.provider and process.home in (None, found.home)
-            for found in installations
-        ):
-            is_distrusted = (process.identity.pid, process.identity.start_ticks) in distrusted
-            why = "what it reported is not known" if is_distrusted else "it started before the hooks were installed"
-            advice = f"restart pid {process.identity.pid}: {why}"
-        listed.append(
-            AgentProcess(
-                provider=process.provider,
-                pid=process.identity.pid,
-                started_at=process.started_at,
-                home=process.home,
-                mode=process.mode,
-                terminal=process.terminal,
-                work_dir=process.work_dir,
-                advice=advice if advise else None,
-            )
-        )
-    return tuple(listed)
+def _list_process(process: Recognised, advice: str | None) -> AgentProcess:
+    return AgentProcess(
+        provider=process.provider,
+        pid=process.identity.pid,
+        started_at=process.started_at,
+        home=process.home,
+        mode=process.mode,
+        terminal=process.terminal,
+        work_dir=process.work_dir,
+        advice=advice,
+    )
 
 
 def _own_problems(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
@@ -15,7 +15,9 @@ from corral.engine.reference import session_ref
 from corral.engine.refusal_report import RefusalReport, report_refusal
 from corral.engine.restore import NotOpened, Opened, Restorer, find_tab, plan_for
 from corral.engine.tabs import Tab, forget_tab, list_tabs
-from corral.model.restore import Refused
+from corral.model.key import SessionKey
+from corral.model.process import ProcessIdentity
+from corral.model.restore import Refusal, Refused
 from corral.model.session import Session, Survey
 from corral.model.verdict import State
 from corral.providers import Provider
@@ -24,9 +26,12 @@ from corral.store.layout import LayoutFile
 from corral.system.event_log import EventLog
 from corral.terminals.client import Client, NotReachable
 from corral.terminals.directory import Standing, terminals_dir
+from corral.terminals.how_ended import say_end
 
 _AT_ONCE = 3
 _SIZE: Size = (80, 24)
+_ABOUT_PROCESSES = frozenset({Refusal.ALREADY_LIVE, Refusal.CLAIMED_ELSEWHERE, Refusal.MAYBE_OPEN})
+"""Refusals that say who has a session or may have it: not kept, since the session itself always says it of now."""
 
 
 class TabView(Struct, frozen=True, kw_only=True):
@@ -44,6 +49,8 @@ class TabView(Struct, frozen=True, kw_only=True):
     live_only_reason: str | None
     pid: int | None
     exit_status: int | None
+    ended: str | None
+    """Of one whose program has ended: how, in words."""
     refusal: RefusalReport | None
     activity: str | None
     columns: int
@@ -80,12 +87,15 @@ class TabKeeper:
         self._restorer = Restorer()
         self._lock = threading.RLock()
         self._reports: dict[str, TabView] = {}
+        self.holders: frozenset[ProcessIdentity] = frozenset()
+        """Of the terminals that there are: when one ends, nothing on disk says so."""
         self._busy: dict[str, str] = {}
         """Tabs that are queued or being resumed."""
         self._refusals: dict[str, RefusalReport] = {}
+        """What the last try said."""
         self._sizes: dict[str, Size] = {}
-        self._last: dict[str, tuple[Binding, Session | None]] = {}
-        """Of tabs without a terminal: the session they had, and the binding for which that was found out."""
+        self._last: dict[str, tuple[Binding, Tab]] = {}
+        """Of tabs without a terminal: which session they had or why none is known, and for which binding."""
         self._pool = ThreadPoolExecutor(_AT_ONCE, "restore")
         self._one_at_a_time: dict[str, threading.Lock] = {}
         self._progress = Progress(done=0, total=0, failed=0)
@@ -117,11 +127,15 @@ class TabKeeper:
         if events:
             self._on_tabs(events)
 
-    def open_tab(self, tab: str, size: Size = _SIZE, *, anyway: bool = False, trust: bool = True) -> Opened:
+    def open_tab(
+        self, tab: str, size: Size = _SIZE, *, anyway: bool = False, trust: bool = True, drop_from: int | None = None
+    ) -> Opened:
         """Raises NotOpened, which the tab then shows and the log says."""
         self._mark(tab, "resuming")
         try:
-            opened = self._restorer.open_tab(tab, size=size, anyway=anyway, trust=trust, tell=lambda text: None)
+            opened = self._restorer.open_tab(
+                tab, size=size, anyway=anyway, trust=trust, drop_from=drop_from, tell=lambda text: None
+            )
         except NotOpened as error:
             self._note_refusal(tab, error)
             raise
@@ -134,10 +148,27 @@ class TabKeeper:
         self._show(opened, size)
         return opened
 
-    def open_session(self, session: Session, *, anyway: bool, trust: bool, size: Size) -> Opened:
+    def open_session(
+        self,
+        session: Session,
+        *,
+        anyway: bool,
+        trust: bool,
+        size: Size,
+        drop_from: int | None = None,
+        attach_only: bool = False,
+    ) -> Opened:
         """Raises NotOpened; every one is a line in the log."""
         try:
-            opened = self._restorer.open_session(session, size=size, anyway=anyway, trust=trust, tell=lambda text: None)
+            opened = self._restorer.open_session(
+                session,
+                size=size,
+                anyway=anyway,
+                trust=trust,
+                drop_from=drop_from,
+                tell=lambda text: None,
+                attach_only=attach_only,
+            )
         except NotOpened as error:
             self._log.write(
                 "restore_refused",
@@ -225,7 +256,9 @@ class TabKeeper:
         provider = report.provider if report else None
         self._log.write("restore_refused", tab=tab, provider=provider, reason=error.reason, message=error.message)
         with self._lock:
-            self._refusals[tab] = refusal
+            self._refusals.pop(tab, None)
+            if refusal.reason not in _ABOUT_PROCESSES:
+                self._refusals[tab] = refusal
 
     def _show(self, opened: Opened, size: Size) -> None:
         with self._lock:
@@ -245,13 +278,26 @@ class TabKeeper:
     def _describe_all(self) -> list[TabView]:
         survey = self._look()
         listed = list_tabs(survey=survey)
+        kept = [one.terminal.holder for one in listed.tabs if one.terminal]
+        self.holders = frozenset(one for one in kept if one is not None)
         layout = self._layout.layout
         places_of = {tab: number for number, tab in enumerate(layout.order)}
         # A terminal started from the command line is a tab too, and comes last.
         shown = [one for one in listed.tabs if one.tab not in layout.closed]
         shown.sort(key=lambda one: places_of.get(one.tab, len(places_of)))
         self._refresh_last(shown)
-        return [self._describe(one, number) for number, one in enumerate(shown)]
+        known = {one.key: one for one in survey.sessions}
+        sessions = [self._session_of(one, known) for one in shown]
+        return [
+            self._describe(one, session, number)
+            for number, (one, session) in enumerate(zip(shown, sessions, strict=True))
+        ]
+
+    def _session_of(self, tab: Tab, known: Mapping[SessionKey, Session]) -> Session | None:
+        """As it is now; as it was last seen, if it is not listed any more."""
+        last = self._last.get(tab.tab)
+        session = tab.session or (last[1].session if last else None)
+        return known.get(session.key, session) if session else None
 
     def _refresh_last(self, tabs: Sequence[Tab]) -> None:
         for tab in tabs:
@@ -259,12 +305,11 @@ class TabKeeper:
             if tab.binding is None or tab.standing is Standing.RUNNING:
                 self._last.pop(tab.tab, None)
             elif known is None or known[0] != tab.binding:
-                self._last[tab.tab] = tab.binding, find_tab(tab.tab).session
+                self._last[tab.tab] = tab.binding, find_tab(tab.tab)
 
-    def _describe(self, tab: Tab, order: int) -> TabView:
+    def _describe(self, tab: Tab, session: Session | None, order: int) -> TabView:
         binding = tab.binding
         provider = find_provider(binding.provider) if binding else None
-        session = tab.session or (self._last[tab.tab][1] if tab.tab in self._last else None)
         proven = provider is not None and provider.capabilities.restore == "resume"
         restorable = _is_named(session, binding) and proven and tab.unnoted is None
         columns, rows = self._size_of(tab)
@@ -277,14 +322,25 @@ class TabKeeper:
             ref=session_ref(session.key) if session else None,
             state=self._state_of(tab),
             restorable=restorable,
-            live_only_reason=None if restorable else _why_live_only(tab),
+            live_only_reason=None if restorable else self._why_live_only(tab),
             pid=tab.terminal.child.pid if tab.terminal and tab.standing is Standing.RUNNING else None,
             exit_status=tab.terminal.status if tab.terminal else None,
-            refusal=self._refusal_of(tab),
+            ended=say_end(tab.terminal.status) if tab.terminal and tab.standing is Standing.ENDED else None,
+            refusal=self._refusal_of(tab) or _foreseen(tab, session),
             activity=tab.session.activity if tab.session else None,
             columns=columns,
             rows=rows,
         )
+
+    def _why_live_only(self, tab: Tab) -> str:
+        if tab.unnoted is not None:
+            return (
+                f"its process could not be written down ({tab.unnoted}): once its terminal is lost, it can't come back"
+            )
+        last = self._last.get(tab.tab)
+        if last is not None and last[1].session is None:
+            return last[0].silence or last[1].reason or "its agent never said which session it had"
+        return tab.damage or tab.reason or "its agent has not said yet which session it has"
 
     def _state_of(self, tab: Tab) -> str:
         if busy := self._busy.get(tab.tab):
@@ -300,8 +356,10 @@ class TabKeeper:
 
     def _refusal_of(self, tab: Tab) -> RefusalReport | None:
         """What the last try said; of one whose record is damaged, what any try would say."""
-        if tab.tab in self._refusals or tab.damage is None or tab.standing is Standing.RUNNING:
-            return self._refusals.get(tab.tab)
+        if tab.tab in self._refusals:
+            return self._refusals[tab.tab]
+        if tab.damage is None or tab.standing is Standing.RUNNING:
+            return None
         plan = plan_for(tab)
         if not isinstance(plan, Refused):
             return None
@@ -324,10 +382,11 @@ def _is_named(session: Session | None, binding: Binding | None) -> bool:
     return session is not None and (session.state is not State.PENDING or bool(binding and binding.previous))
 
 
-def _why_live_only(tab: Tab) -> str:
-    if tab.unnoted is not None:
-        return f"its process could not be written down ({tab.unnoted}): once its terminal is lost, it can't come back"
-    return tab.damage or tab.reason or "its agent has not said yet which session it has"
+def _foreseen(tab: Tab, session: Session | None) -> RefusalReport | None:
+    """What a try would say as far as is known now, of a tab whose terminal is gone."""
+    if tab.standing is not Standing.LOST or session is None or not isinstance(session.restore, Refused):
+        return None
+    return report_refusal(session.restore)
 
 
 def _name(provider: Provider | None) -> str:

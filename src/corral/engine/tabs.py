@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from corral.engine.catalogue import has_provider
 from corral.engine.selection import Selection
 from corral.engine.survey import take_survey
+from corral.model.claim import ClaimKind
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.record import Skipped
@@ -138,8 +139,8 @@ def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindi
         return structs.replace(tab, reason=silence or "its agent has not said yet which session it has")
     if isinstance(found, str):
         return structs.replace(tab, reason=found)
-    if silence is not None and found.session.state is State.PENDING:
-        # No word of the provider is expected: what we asked for is no session to wait for.
+    if silence is not None and not _is_kept(found):
+        # No word of the provider is expected that outlives the process: neither what we asked for, nor its open log.
         return structs.replace(tab, reason=silence)
     if binding is not None and found.session.state is State.LIVE and binding.agent_process != found.agent:
         noted = structs.replace(binding, agent=identity_fields(found.agent))
@@ -150,6 +151,13 @@ def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindi
                 return structs.replace(tab, session=found.session, unnoted=error.strerror or str(error))
         binding = noted
     return structs.replace(tab, binding=binding, session=found.session)
+
+
+def _is_kept(found: Served) -> bool:
+    return any(
+        judged.identity == found.agent and judged.claim.kind not in (ClaimKind.LAUNCH, ClaimKind.LOG)
+        for judged in found.session.verdict.evidence
+    )
 
 
 def find_served(

@@ -20,7 +20,16 @@ from corral.model.process import ProcessIdentity
 from corral.model.session import Degraded, Session, Survey
 from corral.providers import Provider
 from corral.sidecar.processes import read_identity
-from corral.verdicts.changes import SessionChange, Switched, find_changes, find_served
+from corral.system.births import Births
+from corral.system.deaths import Deaths
+from corral.verdicts.changes import (
+    AgentsChanged,
+    SessionChange,
+    Switched,
+    find_agent_change,
+    find_changes,
+    find_served,
+)
 
 _GATHER_SECONDS = 0.005
 """One write is often several events; what comes within this time is one change."""
@@ -28,7 +37,7 @@ _REST = 3.0
 """A survey is followed by a pause of so many times its own length: a busy agent costs a quarter of a core at most."""
 _FULL_REST_SECONDS = 1.0
 _POLL_SECONDS = 30.0
-"""New processes write nothing that is watched until they have a session: a look now and then finds them."""
+"""What no watch and no new process tells of (a shell that becomes an agent by exec) is found by a look now and then."""
 _BLIND_POLL_SECONDS = 4.0
 _AFTER_FAILURE_SECONDS = 2.0
 _POLLS_PER_FULL = 20
@@ -47,7 +56,11 @@ class Touched(Struct, frozen=True):
     directory: str
 
 
-WatchEvent = SessionChange | Switched | Troubles | Touched
+class FollowedEnded(Struct, frozen=True):
+    """A process that the caller asked to be told of has ended."""
+
+
+WatchEvent = SessionChange | Switched | AgentsChanged | Troubles | Touched | FollowedEnded
 
 
 class Watcher:
@@ -68,6 +81,11 @@ class Watcher:
         """Of every process that runs: what it served when it last served anything."""
         self._places = WatchedPlaces(self._providers, also)
         self._death: dict[int, tuple[int, str]] = {}
+        self._births = Births()
+        self._followed = Deaths()
+        self._to_follow: frozenset[ProcessIdentity] | None = None
+        """Set by another thread until the watching one has taken it."""
+        self._agents = AgentsChanged(unattributed=(), no_session_yet=())
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         self._asked: set[str] = set()
@@ -86,6 +104,7 @@ class Watcher:
         for name in self._providers:
             self._survey(name, None)
         self._sessions = self._merge()
+        self._agents = self._list_agents()
         self._watch_deaths()
         self._troubles = self._all_troubles()
         threading.Thread(target=self.run, name="watch", daemon=True).start()
@@ -116,6 +135,12 @@ class Watcher:
             self._asked |= {provider} if provider else set(self._providers)
         self._wake()
 
+    def follow(self, processes: Iterable[ProcessIdentity]) -> None:
+        """Tell of the end of these, instead of those named before."""
+        with self._lock:
+            self._to_follow = frozenset(processes)
+        self._wake()
+
     def stop(self) -> None:
         self._stopped = True
         self._wake()
@@ -139,6 +164,8 @@ class Watcher:
                 break
             self._note(woken, quick, full)
             now = time.monotonic()
+            if now >= self._births.due:
+                self._note_births(quick)
             if now >= next_poll:
                 next_poll = now + self._poll_seconds()
                 polls += 1
@@ -153,7 +180,7 @@ class Watcher:
         poll.register(self._wake_read, select.POLLIN)
         if self._places.fd is not None:
             poll.register(self._places.fd, select.POLLIN)
-        for fd, _ in self._death.values():
+        for fd in (*(fd for fd, _ in self._death.values()), *self._followed.fds):
             poll.register(fd, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000)}
         if ready == {self._places.fd}:
@@ -167,6 +194,11 @@ class Watcher:
             with self._lock:
                 full |= self._asked
                 self._asked = set()
+                to_follow, self._to_follow = self._to_follow, None
+            if to_follow is not None and self._followed.follow(to_follow):
+                self._on_events([FollowedEnded()])
+        if self._followed.take(woken):
+            self._on_events([FollowedEnded()])
         died = self._note_deaths(woken)
         touched = self._places.read()
         for directory in touched.directories:
@@ -175,6 +207,19 @@ class Watcher:
             quick.setdefault(name, set()).update(ids)
         full |= touched.full
         self._tell_deaths(died, quick)
+
+    def _note_births(self, quick: dict[str, set[str]]) -> None:
+        """A new agent writes nothing that is watched until it has a session."""
+        table = self._births.look()
+        for process in table or ():
+            for name, provider in self._providers.items():
+                try:
+                    is_agent = table is not None and provider.recognise(process, table) is not None
+                except Exception:  # noqa: BLE001 - the survey meets it again, and tells of it
+                    is_agent = True
+                if is_agent:
+                    self._births.settle(process)
+                    quick.setdefault(name, set())
 
     def _note_deaths(self, woken: set[int]) -> dict[str, set[str]]:
         """Providers of which processes ended, with the ids that these served."""
@@ -204,7 +249,7 @@ class Watcher:
     def _due(self, quick: dict[str, set[str]], full: set[str], next_poll: float) -> float:
         waits = [self._quick_after.get(name, 0.0) for name in quick]
         waits += [self._full_after.get(name, 0.0) for name in full]
-        return min([next_poll, *waits])
+        return min([next_poll, self._births.due, *waits])
 
     def _catch_up(self, quick: dict[str, set[str]], full: set[str], now: float) -> None:
         did = False
@@ -290,6 +335,9 @@ class Watcher:
         self._served_last = {one: keys for one, keys in self._served_last.items() if read_identity(one.pid) == one}
         self._served_last |= find_served(self._sessions) | find_served(sessions)
         self._sessions = sessions
+        if (agents := find_agent_change(self._agents, self._list_agents())) is not None:
+            self._agents = agents
+            events.append(agents)
         troubles = self._all_troubles()
         if troubles != self._troubles:
             with self._lock:
@@ -298,6 +346,13 @@ class Watcher:
         if events:
             self._on_events(events)
         self._watch_deaths()
+
+    def _list_agents(self) -> AgentsChanged:
+        parts = self._parts.values()
+        return AgentsChanged(
+            unattributed=tuple(one for part in parts for one in part.unattributed),
+            no_session_yet=tuple(one for part in parts for one in part.no_session_yet),
+        )
 
     def _all_troubles(self) -> tuple[Degraded, ...]:
         told = [one for part in self._parts.values() for one in part.degraded]

@@ -42,12 +42,17 @@ def is_our_command(command: object) -> bool:
     return any(word.rpartition("/")[2] == PROGRAM_NAME for word in _words(command))
 
 
+def find_program(command: str) -> str | None:
+    """The hook program that a command of ours runs."""
+    return next((word for word in _words(command) if word.rpartition("/")[2] == PROGRAM_NAME), None)
+
+
 def find_missing_file(command: str) -> str | None:
-    """The interpreter or program that a command of ours names and that is not there."""
+    """The interpreter or program that a command of ours names and that is not there, or can't be used."""
     words = _words(command)
-    program = next((word for word in words if word.rpartition("/")[2] == PROGRAM_NAME), None)
-    for path in (words[0] if words else None, program):
-        if path is not None and not Path(path).is_file():
+    interpreter, program = words[0] if words else None, find_program(command)
+    for path, use in ((interpreter, os.X_OK), (program, os.R_OK)):
+        if path is not None and not (Path(path).is_file() and os.access(path, use)):
             return path
     return None
 

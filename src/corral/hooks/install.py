@@ -12,12 +12,13 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from corral.hooks import bundle, config_file
-from corral.hooks.command import hook_command, program_path
+from corral.hooks import config_file
+from corral.hooks.command import find_missing_file, hook_command
 from corral.hooks.config_file import Changed, Snapshot
 from corral.hooks.edit import EditRefused, Entry, decode_config
+from corral.hooks.hook_program import place_program
 from corral.hooks.installed import Record, read_record, record_path
-from corral.hooks.targets import Format, config_path, events_for, format_of
+from corral.hooks.targets import Format, config_path, events_for, find_rejection, format_of
 from corral.model.hook_target import HookTarget
 from corral.version import __version__
 
@@ -29,6 +30,8 @@ class Outcome(StrEnum):
     INSTALLED = "installed"
     REMOVED = "removed"
     UNCHANGED = "unchanged"
+    BROKEN = "broken"
+    """Our entries are in, and the CLI runs none: it does not accept the configuration."""
     REFUSED = "refused"
 
 
@@ -78,9 +81,9 @@ def install(setting: Setting) -> Done:
     if not Path(setting.home).is_dir():
         return _refused(setting, f"{setting.home} does not exist: start {setting.provider} once, or give --home")
     try:
-        place_program(setting.data_dir)
         _require_writable(setting.state_dir)
         _require_writable(os.path.join(setting.state_dir, "hooks"))
+        place_program(setting.data_dir, setting.state_dir)
         for _ in range(_ATTEMPTS):
             plan = _plan_install(setting)
             try:
@@ -117,13 +120,6 @@ def _require_writable(directory: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
 
 
-def place_program(data_dir: str) -> None:
-    """Puts this version of the hook program into the data directory, unless it is there."""
-    path = program_path(data_dir)
-    if bundle.find_problem(path) is not None:
-        config_file.write_private(Path(path), bundle.build_program())
-
-
 def _plan_install(setting: Setting) -> _Plan:
     now = config_file.read_snapshot(setting.config_path)
     edit = format_of(setting.target.format)
@@ -145,16 +141,33 @@ def _carry_out_install(setting: Setting, plan: _Plan) -> Done:
     record = read_record(setting.state_dir, setting.provider, setting.home)
     command = _command(setting)
     events = tuple(entry.event for entry in _entries(setting))
+    assert plan.after is not None
+    rejection = find_rejection(setting.target, decode_config(plan.after))
+    broken = f"installed, but {rejection}: mend that entry" if rejection else None
     if plan.after == plan.now.data:
         if record is None or (record.command, record.events) != (command, events):
             # The entries are there, and no record of how: an uninstall will take them out one by one.
-            _save_record(setting, command, events, "", None, ("hooks", *events))
-        return _done(setting, Outcome.UNCHANGED, "already installed")
-    assert plan.after is not None
+            _save_record(setting, command, events, "", None, ("hooks", *events), time.time())
+        return _done(setting, Outcome.BROKEN if broken else Outcome.UNCHANGED, broken or "already installed")
+    since = time.time() if record is None or _is_gap(plan.now, setting, record) else _since(record)
     backup = _back_up(setting, plan.before)
     config_file.replace(plan.now, plan.after)
-    _save_record(setting, command, events, config_file.digest_of(plan.after), backup, plan.created)
-    return _done(setting, Outcome.INSTALLED, f"reports {', '.join(events)}", backup)
+    _save_record(setting, command, events, config_file.digest_of(plan.after), backup, plan.created, since)
+    told = broken or f"reports {', '.join(events)}"
+    return _done(setting, Outcome.BROKEN if broken else Outcome.INSTALLED, told, backup)
+
+
+def _is_gap(now: Snapshot, setting: Setting, record: Record) -> bool:
+    """Whether the entries that we are about to replace were not all there, or could not run."""
+    text = decode_config(now.data or b"")
+    edit = format_of(setting.target.format)
+    found = {entry.event for entry in edit.find_entries(text) if entry.command == record.command}
+    could_run = find_missing_file(record.command) is None and edit.find_switch_off(text) is None
+    return not (found >= set(record.events) and could_run and find_rejection(setting.target, text) is None)
+
+
+def _since(record: Record) -> float:
+    return record.installed_at if record.unbroken_since is None else record.unbroken_since
 
 
 def _plan_uninstall(setting: Setting) -> _Plan:
@@ -223,6 +236,7 @@ def _save_record(
     digest: str,
     backup: str | None,
     created: tuple[str, ...],
+    unbroken_since: float,
 ) -> None:
     record = Record(
         provider=setting.provider,
@@ -236,6 +250,7 @@ def _save_record(
         backup=backup,
         created=created,
         corral_version=__version__,
+        unbroken_since=unbroken_since,
     )
     path = record_path(setting.state_dir, setting.provider, setting.home)
     config_file.write_private(path, msgspec.json.format(msgspec.json.encode(record), indent=2))

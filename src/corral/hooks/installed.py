@@ -9,11 +9,12 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from corral.hooks.command import find_missing_file
+from corral.hooks.command import find_missing_file, find_program
 from corral.hooks.config_file import read_snapshot
 from corral.hooks.edit import EditRefused, decode_config, describe_fault
-from corral.hooks.targets import format_of
-from corral.model.hook_target import ConfigFormat
+from corral.hooks.hook_program import find_unbroken_since
+from corral.hooks.targets import find_rejection, format_of
+from corral.model.hook_target import ConfigFormat, HookTarget
 from corral.sidecar.files import FileBytes, read_regular
 
 _MAX_RECORD = 1 << 18
@@ -38,6 +39,8 @@ class Record(Struct, frozen=True, kw_only=True):
     created: tuple[str, ...] = ()
     """The containers in it that we made."""
     corral_version: str = ""
+    unbroken_since: float | None = None
+    """Epoch seconds: our entries were put in, or put back, then. None in records of older versions: `installed_at`."""
 
 
 class Installation(Struct, frozen=True, kw_only=True):
@@ -52,8 +55,19 @@ class Installation(Struct, frozen=True, kw_only=True):
     """All our entries are in the configuration now."""
     config_ctime: float | None
     """When the configuration last changed, epoch seconds: processes that began later have read it so."""
+    unbroken_since: float
+    """The end of the last known gap, epoch seconds: nothing that a process reported before it can be relied on."""
+    program: str | None = None
+    """The hook program that our entries run."""
+    rejection: str | None = None
+    """One of the problems: the CLI runs no hook at all, because it does not accept the configuration."""
     problems: tuple[str, ...] = ()
     """What keeps the hooks from working, one sentence each."""
+
+    @property
+    def works(self) -> bool:
+        """Whether an agent that starts now will report."""
+        return self.present and not self.problems
 
 
 def record_path(state_dir: str, provider: str, home: str) -> Path:
@@ -74,14 +88,14 @@ def read_record(state_dir: str, provider: str, home: str) -> Record | None:
     return record if same_home and (record.schema, record.provider) == (1, provider) else None
 
 
-def read_installation(state_dir: str, provider: str, home: str) -> Installation | None:
+def read_installation(state_dir: str, target: HookTarget, home: str) -> Installation | None:
     """The installation in one home, looked at now; None if corral never installed its hooks there."""
-    record = read_record(state_dir, provider, home)
+    record = read_record(state_dir, target.provider, home)
     if record is None:
         return None
     problems: list[str] = []
     present = False
-    changed_at = None
+    changed_at = rejection = None
     try:
         snapshot = read_snapshot(record.config_path)
         changed_at = snapshot.changed_at
@@ -96,16 +110,25 @@ def read_installation(state_dir: str, provider: str, home: str) -> Installation 
                 problems.append("another program has removed our hooks" if not found else "some hooks are missing")
             if off := edit.find_switch_off(text):
                 problems.append(off)
+            if rejection := find_rejection(target, text):
+                problems.append(rejection)
     except EditRefused as refusal:
         problems.append(describe_fault(refusal))
     if missing := find_missing_file(record.command):
         problems.append(f"{missing} is missing")
+    program = find_program(record.command)
+    since = [record.installed_at if record.unbroken_since is None else record.unbroken_since]
+    if program is not None and (placed := find_unbroken_since(state_dir, program)) is not None:
+        since.append(placed)
     return Installation(
-        provider=provider,
+        provider=target.provider,
         home=home,
         installed_at=record.installed_at,
         config_path=record.config_path,
         present=present,
         config_ctime=changed_at,
+        unbroken_since=max(since),
+        program=program,
+        rejection=rejection,
         problems=tuple(problems),
     )

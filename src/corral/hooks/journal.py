@@ -24,6 +24,10 @@ _LONG = 10
 """Digits that no PID has."""
 
 
+class _Heard(Struct):
+    at: float
+
+
 class _File(Struct):
     schema: int
     provider: str
@@ -37,6 +41,8 @@ class _File(Struct):
     version: str | None = None
     many: bool = False
     dropped_events: int = 0
+    heard: _Heard | None = None
+    home_id: tuple[int, int] | None = None
 
 
 class _Schema(Struct):
@@ -77,6 +83,8 @@ def read_journal(path: str, provider: str) -> Journal | Skipped:
         many=file.many,
         events=file.events,
         dropped_events=file.dropped_events,
+        heard_at=file.heard.at if file.heard else None,
+        home_id=file.home_id,
         owner_uid=found.stat.st_uid,
     )
 
@@ -142,4 +150,6 @@ def _find_problem(file: _File, path: str, provider: str) -> str | None:
             return "it names an invalid session id"
         if not (math.isfinite(event.at) and math.isfinite(event.boottime)):
             return "it has an event without a valid time"
+    if file.heard and not math.isfinite(file.heard.at):
+        return "it has an event without a valid time"
     return None

@@ -38,6 +38,9 @@ class Header(NamedTuple):
     identity: ProcessIdentity
     hostname: str
     home: str
+    """As the process names it, which may be in a container."""
+    home_id: list[int] | None
+    """Device and inode of the home: the same wherever it is mounted. None when it can't be read."""
 
 
 def directory_of(state_dir: str, provider: str) -> str:
@@ -113,12 +116,20 @@ def load(path: str, header: Header) -> Fields:
         "start_ticks": header.identity.start_ticks,
         "hostname": header.hostname,
         "home": header.home,
+        "home_id": header.home_id,
         "version": None,
         "many": False,
         "events": [],
         "dropped_events": 0,
+        "heard": None,
         "runtime_files": [],
     }
+
+
+def find_left(events: list[Fields], session_id: str) -> float | None:
+    """When the process left that session last, in seconds of CLOCK_BOOTTIME; None if it never did."""
+    ends = (event["boottime"] for event in events if event["event"] == "end" and event["session_id"] == session_id)
+    return max(ends, default=None)
 
 
 def pairs_of(events: list[Fields]) -> list[tuple[bool, str]]:

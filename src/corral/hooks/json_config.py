@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 from corral.hooks.command import is_our_command
 from corral.hooks.edit import EditRefused, Entry, newline_of
@@ -13,44 +14,49 @@ from corral.hooks.jsonc import Node, comment_end, parse, skip
 
 def find_entries(text: str) -> list[Entry]:
     """The entries of ours that are there, in their order."""
-    return [Entry(event, hook["command"]) for event, _, _, hook in _our_hooks(parse(text))]
+    root = parse(text)
+    hooks = root.find("hooks") if root.members is not None else None
+    return [
+        Entry(event, hook["command"])
+        for event, _, listing in (hooks.members if hooks else None) or ()
+        for hook in _our_hooks(listing)
+    ]
 
 
 def add_entries(text: str, entries: Sequence[Entry]) -> str:
     """The text with our entries at the end of their lists. Raises EditRefused."""
-    before = _plain(text)
-    edited = text
-    for entry in entries:
-        edited = _add_entry(edited, entry)
-    wanted = before
-    hooks = wanted.setdefault("hooks", {})
+    root = _root(text)
+    edited = _insert(text, root, _by_event(entries))
+    wanted: dict[str, Any] = root.plain()
+    hooks: dict[str, list[Any]] = wanted.setdefault("hooks", {}) if entries else {}
     for entry in entries:
         hooks.setdefault(entry.event, []).append(_group(entry))
-    if _plain(edited) != wanted:
+    if _root(edited).plain() != wanted:
         raise EditRefused("it could not be edited without changing something else")
     return edited
 
 
 def remove_entries(text: str, created: Sequence[str]) -> str:
     """The text without our entries. What is in `created` was made by us, and goes too if it is empty then."""
-    while found := next(iter(_our_hooks(parse(text))), None):
-        event, group, hook_node, _ = found
-        hooks = group.find("hooks")
-        assert hooks is not None and hooks.items is not None
-        if len(hooks.items) > 1 or len(group.members or ()) > 1:
-            text = _cut(text, hooks, hook_node.start, hook_node.end)
-            continue
-        root_hooks = parse(text).find("hooks")
-        listing = root_hooks.find(event) if root_hooks else None
-        assert root_hooks is not None and listing is not None
-        if len(listing.items or ()) == 1 and event in created:
-            text = _cut_member(text, root_hooks, event)
-        else:
-            text = _cut(text, listing, group.start, group.end)
     root = parse(text)
-    hooks = root.find("hooks")
-    if "hooks" in created and hooks is not None and hooks.members == []:
-        text = _cut_member(text, root, "hooks")
+    hooks = root.find("hooks") if root.members is not None else None
+    if hooks is None or hooks.members is None:
+        return text
+    cuts: list[_Cut] = []
+    left = 0
+    for event, start, listing in hooks.members:
+        found = _cuts_in(listing)
+        if found and event in created and found == [_Cut(listing, one.start, one.end) for one in listing.items or ()]:
+            cuts.append(_Cut(hooks, start, listing.end))
+        else:
+            cuts += found
+            left += 1
+    if not left and "hooks" in created:
+        start = next(start for name, start, _ in root.members or () if name == "hooks")
+        cuts = [_Cut(root, start, hooks.end)]
+    # From the end: what is before a cut keeps its place.
+    for cut in reversed(cuts):
+        text = _cut(text, cut)
     return text
 
 
@@ -84,73 +90,115 @@ def _root(text: str) -> Node:
     return root
 
 
-def _plain(text: str) -> dict[str, Any]:
-    return _root(text).plain()
+class _Cut(NamedTuple):
+    """A member or an item that goes, and what it is in."""
+
+    container: Node
+    start: int
+    end: int
 
 
-def _our_hooks(root: Node) -> list[tuple[str, Node, Node, dict[str, Any]]]:
-    """Event, group, hook and its value for each entry of ours."""
-    hooks = root.find("hooks") if root.members is not None else None
-    found: list[tuple[str, Node, Node, dict[str, Any]]] = []
-    for event, _, listing in (hooks.members if hooks else None) or ():
-        for group in listing.items or ():
-            inner = group.find("hooks")
-            for hook in (inner.items if inner else None) or ():
-                value = hook.plain()
-                if isinstance(value, dict) and is_our_command(value.get("command")):  # pyright: ignore[reportUnknownMemberType, reportUnknownArgumentType]
-                    found.append((event, group, hook, value))  # pyright: ignore[reportUnknownArgumentType]
-    return found
+def _cuts_in(listing: Node) -> list[_Cut]:
+    """Our hooks in the list of one event, in their order: the whole group where nothing else is in it."""
+    cuts: list[_Cut] = []
+    for group in listing.items or ():
+        inner = group.find("hooks")
+        hooks = (inner.items if inner else None) or []
+        ours = [hook for hook in hooks if _is_ours(hook.plain())]
+        if not ours or inner is None:
+            continue
+        if len(ours) == len(hooks) and len(group.members or ()) == 1:
+            cuts.append(_Cut(listing, group.start, group.end))
+        else:
+            cuts += [_Cut(inner, hook.start, hook.end) for hook in ours]
+    return cuts
 
 
-def _add_entry(text: str, entry: Entry) -> str:
-    root = _root(text)
+def _our_hooks(listing: Node) -> list[dict[str, Any]]:
+    inner = [group.find("hooks") for group in listing.items or ()]
+    values = [hook.plain() for node in inner if node for hook in node.items or ()]
+    return [value for value in values if _is_ours(value)]
+
+
+def _is_ours(hook: Any) -> bool:
+    return isinstance(hook, dict) and is_our_command(cast("dict[str, Any]", hook).get("command"))
+
+
+def _by_event(entries: Sequence[Entry]) -> dict[str, list[Any]]:
+    groups: dict[str, list[Any]] = {}
+    for entry in entries:
+        groups.setdefault(entry.event, []).append(_group(entry))
+    return groups
+
+
+def _insert(text: str, root: Node, groups: dict[str, list[Any]]) -> str:
+    """Each group at the end of its event's list; lists that are missing behind the others."""
+    unit = _indent_unit(text, root)
     hooks = root.find("hooks")
     if hooks is None:
-        return _append(text, root, "hooks", {entry.event: [_group(entry)]})
+        return _append(text, root, unit, [("hooks", groups)]) if groups else text
     if hooks.members is None:
         raise EditRefused(f"line {_line(text, hooks.start)}: hooks is not an object")
-    listing = hooks.find(entry.event)
-    if listing is None:
-        return _append(text, hooks, entry.event, [_group(entry)])
-    if listing.items is None:
-        raise EditRefused(f"line {_line(text, listing.start)}: hooks.{entry.event} is not a list")
-    return _append(text, listing, None, _group(entry))
+    listings = {event: listing for event, _, listing in hooks.members if event in groups}
+    for event, listing in listings.items():
+        if listing.items is None:
+            raise EditRefused(f"line {_line(text, listing.start)}: hooks.{event} is not a list")
+    missing = [(event, added) for event, added in groups.items() if event not in listings]
+    # From the end: what is before an insertion keeps its place.
+    text = _append(text, hooks, unit, missing) if missing else text
+    for event, listing in reversed(listings.items()):
+        text = _append(text, listing, unit, [(None, group) for group in groups[event]])
+    return text
 
 
-def _append(text: str, container: Node, key: str | None, value: Any) -> str:
-    """Puts a member or an item at the end of a container, in the container's own layout."""
-    starts = [start for _, start, _ in container.members or ()] or [node.start for node in container.items or ()]
-    ends = [node.end for _, _, node in container.members or ()] or [node.end for node in container.items or ()]
+def _append(text: str, container: Node, unit: str, added: Sequence[tuple[str | None, Any]]) -> str:
+    """Puts members or items at the end of a container, in the container's own layout."""
+    first, last = _first_and_last(container)
     newline = newline_of(text)
-    base = _indent_of_line(text, container.start)
-    unit = _indent_unit(text)
-    if not starts:
-        return _fill(text, container, base, unit, newline, key, value)
-    on_lines = "\n" in text[container.start : starts[0]]
-    end = ends[-1]
-    comma = skip(text, end)
+    if first is None or last is None:
+        return _fill(text, container, unit, newline, added)
+    comma = skip(text, last.end)
     has_comma = text[comma : comma + 1] == ","
-    place = _end_of_remarks(text, comma + 1 if has_comma else end)
-    if on_lines:
-        indent = _indent_of_line(text, starts[-1])
-        added = newline + indent + _render(key, value, indent, unit, newline)
-    else:
-        added = " " + _render(key, value, None, unit, newline)
-        place = comma + 1 if has_comma else end
+    place = comma + 1 if has_comma else last.end
+    indent = None
+    between = " "
+    if "\n" in text[container.start : first.start]:
+        place = _end_of_remarks(text, place)
+        indent = _indent_of_line(text, last.start)
+        between = newline + indent
+    body = ",".join(between + _render(key, value, indent, unit, newline) for key, value in added)
     if has_comma:
-        return text[:place] + added + text[place:]
-    return text[:end] + "," + text[end:place] + added + text[place:]
+        return text[:place] + body + text[place:]
+    return text[: last.end] + "," + text[last.end : place] + body + text[place:]
 
 
-def _fill(text: str, container: Node, base: str, unit: str, newline: str, key: str | None, value: Any) -> str:
-    """Puts the first thing into an empty container, behind the remarks that may stand in it."""
+class _Part(NamedTuple):
+    """A member with its key, or an item."""
+
+    start: int
+    end: int
+
+
+def _first_and_last(container: Node) -> tuple[_Part | None, _Part | None]:
+    if container.members:
+        (_, first, node), (_, last, end) = container.members[0], container.members[-1]
+        return _Part(first, node.end), _Part(last, end.end)
+    if container.items:
+        first, last = container.items[0], container.items[-1]
+        return _Part(first.start, first.end), _Part(last.start, last.end)
+    return None, None
+
+
+def _fill(text: str, container: Node, unit: str, newline: str, added: Sequence[tuple[str | None, Any]]) -> str:
+    """Puts the first things into an empty container, behind the remarks that may stand in it."""
     closing = container.end - 1
+    base = _indent_of_line(text, container.start)
     indent = base + unit
-    added = newline + indent + _render(key, value, indent, unit, newline)
+    body = ",".join(newline + indent + _render(key, value, indent, unit, newline) for key, value in added)
     last = container.start + 1 + len(text[container.start + 1 : closing].rstrip(" \t\r\n"))
     if "\n" in text[last:closing]:
-        return text[:last] + added + text[last:]
-    return text[:closing] + added + newline + base + text[closing:]
+        return text[:last] + body + text[last:]
+    return text[:closing] + body + newline + base + text[closing:]
 
 
 def _render(key: str | None, value: Any, indent: str | None, unit: str, newline: str) -> str:
@@ -176,13 +224,9 @@ def _end_of_remarks(text: str, position: int) -> int:
         end = found
 
 
-def _cut_member(text: str, container: Node, key: str) -> str:
-    start, node = next((start, node) for name, start, node in container.members or () if name == key)
-    return _cut(text, container, start, node.end)
-
-
-def _cut(text: str, container: Node, start: int, end: int) -> str:
+def _cut(text: str, cut: _Cut) -> str:
     """Takes one member or item out, with one comma and, if it had lines of its own, those."""
+    container, start, end = cut
     after = skip(text, end)
     comma: int | None = None
     if text[after : after + 1] == ",":
@@ -207,11 +251,16 @@ def _cut(text: str, container: Node, start: int, end: int) -> str:
 
 def _comma_before(text: str, container: Node, start: int) -> int | None:
     """The comma that parts what starts here from what is before it."""
-    ends = [node.end for _, _, node in container.members or ()] or [node.end for node in container.items or ()]
-    before = [end for end in ends if end <= start]
+    if container.members is not None:
+        before = bisect_right(container.members, start, key=lambda member: member[2].end)
+        nodes = [node for _, _, node in container.members[before - 1 : before]]
+    else:
+        items = container.items or []
+        before = bisect_right(items, start, key=lambda item: item.end)
+        nodes = items[before - 1 : before]
     if not before:
         return None
-    comma = skip(text, before[-1])
+    comma = skip(text, nodes[0].end)
     return comma if text[comma : comma + 1] == "," else None
 
 
@@ -223,8 +272,7 @@ def _indent_of_line(text: str, position: int) -> str:
     return text[start:end]
 
 
-def _indent_unit(text: str) -> str:
-    root = parse(text)
+def _indent_unit(text: str, root: Node) -> str:
     if root.members and "\n" in text[root.start : root.members[0][1]]:
         return _indent_of_line(text, root.members[0][1]) or "  "
     return "  "

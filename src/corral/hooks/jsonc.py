@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from typing import Any, cast
 
 from corral.hooks.edit import EditRefused
 
 _MAX_DEPTH = 100
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 class Node:
@@ -49,14 +51,12 @@ def parse(text: str) -> Node:
 
 def skip(text: str, position: int) -> int:
     """Past white space and comments."""
-    while position < len(text):
-        if text[position] in " \t\r\n":
-            position += 1
-        elif (end := comment_end(text, position)) is not None:
-            position = end
-        else:
-            break
-    return position
+    while True:
+        position = _BLANKS.match(text, position).end()  # pyright: ignore[reportOptionalMemberAccess] - it may be empty
+        end = comment_end(text, position) if text.startswith("/", position) else None
+        if end is None:
+            return position
+        position = end
 
 
 def comment_end(text: str, position: int) -> int | None:
@@ -99,6 +99,7 @@ class _Scanner:
     def _object(self, position: int, depth: int) -> Node:
         node = Node(position)
         node.members = []
+        keys: set[str] = set()
         position = skip(self.text, position + 1)
         while self.text[position : position + 1] != "}":
             if self.text[position : position + 1] != '"':
@@ -109,8 +110,9 @@ class _Scanner:
             if self.text[position : position + 1] != ":":
                 raise self.fault(position, "a colon was expected")
             member = self.value(skip(self.text, position + 1), depth + 1)
-            if any(name == key for name, _, _ in node.members):
+            if key in keys:
                 raise self.fault(key_start, f"the key {key!r} appears twice")
+            keys.add(key)
             node.members.append((key, key_start, member))
             position = self._after_item(member.end, "}")
         node.end = position + 1

@@ -30,6 +30,11 @@ _TURNS = {"SessionStart": "start", "SessionEnd": "end"}
 """Without one of these a process seems to serve another session than it does."""
 
 
+_BEAT = "heartbeat"
+_LATE_SECONDS = 30.0
+"""A hook gives up after four; this is for one that hung before it began."""
+
+
 class Report(NamedTuple):
     """What one run of the hook has to go by."""
 
@@ -51,7 +56,8 @@ def note(report: Report) -> None:
     identity = read_identity(caller.pid)
     if identity is None or identity.start_ticks != caller.start_ticks:
         return  # the CLI ended, and its number may be another's already
-    header = Header(reporter.name, identity, hostname(), reporter.find_home(caller))
+    home = reporter.find_home(caller)
+    header = Header(reporter.name, identity, hostname(), home, _identify(home))
     directory = journal_file.directory_of(report.state_dir, header.provider)
     path = journal_file.path_of(directory, identity)
     writer = own_identity()
@@ -60,6 +66,7 @@ def note(report: Report) -> None:
         mark = journal_file.begin_report(path, writer, _TURNS[event], report.boottime)
     place = journal_file.open_locked(directory)
     fields = journal_file.load(path, header)
+    fields["home"], fields["home_id"] = header.home, header.home_id
     is_new = not fields["events"]
     changed = _apply(report, header, fields, event, session_id)
     wanted = _wanted_files(fields, header, reporter)
@@ -78,6 +85,14 @@ def note(report: Report) -> None:
         _put(file, header, start, fields["version"])
     if is_new and place is not None:
         journal_file.sweep(directory, report.seen_at)
+
+
+def _identify(path: str) -> list[int] | None:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return [status.st_dev, status.st_ino]
 
 
 def _save(place: atomic.Directory, path: str, fields: Fields, writer: ProcessIdentity | None) -> bool:
@@ -101,16 +116,19 @@ def _apply(report: Report, header: Header, fields: Fields, event: str, session_i
         return True
     source = text_of(payload, "source", 64)
     if event != "SessionStart":
-        # Any other event shows which session is served, and may come late: believed only if it tells of a
-        # session that was never heard of, in a process that has none.
-        opened = open_sessions(pairs)
-        if any(session_id == known for _, known in pairs) or (opened and not fields["many"]):
+        # Any other event shows which session is served. It may come late, from one that was just left.
+        current = current_positions(pairs, bool(fields["many"]))
+        if any(events[position]["session_id"] == session_id for position in current):
+            fields["heard"] = stamp
+            return True
+        left_at = journal_file.find_left(events, session_id)
+        if left_at is not None and report.boottime - left_at < _LATE_SECONDS:
             return False
-        source = "heartbeat"
+        source = _BEAT
     if not pairs or fields["version"] is None:
         fields["version"] = reporter.find_version(caller)
         fields["many"] = fields["many"] or reporter.serves_many(caller, header.home)
-    if reporter.moves_on_start and not fields["many"]:
+    if (reporter.moves_on_start or source == _BEAT) and not fields["many"]:
         for position in open_sessions(pairs):
             left: str = events[position]["session_id"]
             if left != session_id:
@@ -158,5 +176,6 @@ def _put(file: str, header: Header, start: Fields, version: str | None) -> None:
         version=version or "",
         provider=header.provider,
         process=header.identity,
+        reported_by="hook",
         best_effort=True,
     )

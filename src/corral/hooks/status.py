@@ -31,19 +31,23 @@ class Status(Struct, frozen=True, kw_only=True):
     problems: tuple[str, ...]
     remedy: str | None = None
     """A command that helps; None when nothing is wrong, or only the person can mend it."""
+    works: bool = False
+    """An agent that starts now will report."""
 
 
 def read_status(setting: Setting) -> Status:
     """Looks at one home; runs nothing and changes nothing."""
-    installation = read_installation(setting.state_dir, setting.provider, setting.home)
+    installation = read_installation(setting.state_dir, setting.target, setting.home)
     problems = list(installation.problems) if installation else []
     events: tuple[str, ...] = ()
     commands: set[str] = set()
+    off: str | None = None
     is_usable = True
     try:
         snapshot = read_snapshot(setting.config_path)
         if snapshot.data is not None:
-            entries = format_of(setting.target.format).find_entries(decode_config(snapshot.data))
+            edit, text = format_of(setting.target.format), decode_config(snapshot.data)
+            entries, off = edit.find_entries(text), edit.find_switch_off(text)
             events = tuple(entry.event for entry in entries)
             commands = {entry.command for entry in entries}
     except EditRefused as refusal:
@@ -54,6 +58,10 @@ def read_status(setting: Setting) -> Status:
     if commands:
         problems += _find_drift(setting, commands, wanted, known=installation is not None)
     installed = installation.present if installation else commands == {wanted}
+    if off is not None and commands:
+        problems.append(off)
+    rejection = installation.rejection if installation else None
+    is_mended_by_us = is_usable and any(problem not in (off, rejection) for problem in problems)
     return Status(
         provider=setting.provider,
         home=setting.home,
@@ -63,11 +71,13 @@ def read_status(setting: Setting) -> Status:
         installed_at=installation.installed_at if installation else None,
         events=events,
         problems=tuple(dict.fromkeys(problems)),
-        remedy=_remedy(setting) if problems and is_usable else None,
+        remedy=install_command(setting) if is_mended_by_us else None,
+        works=installation.works if installation else installed and not problems,
     )
 
 
-def _remedy(setting: Setting) -> str:
+def install_command(setting: Setting) -> str:
+    """What one types to have our hooks there."""
     words = ["corral", "hooks", "install", setting.provider]
     return shlex.join([*words, "--home", setting.home] if setting.is_chosen else words)
 

@@ -41,6 +41,16 @@ def format_of(kind: ConfigFormat) -> Format:
     )
 
 
+def find_rejection(target: HookTarget, text: str) -> str | None:
+    """Why the CLI runs no hook of this configuration, by its own rules; None when it accepts it."""
+    if target.rules is None:
+        return None
+    from corral.hooks.toml_config import find_rejection as find_in_toml
+
+    found = find_in_toml(text, target.rules)
+    return f"{target.provider} rejects {found}, {target.rules.effect}" if found else None
+
+
 def config_path(target: HookTarget, home: str) -> str:
     return os.path.join(home, target.config_name)
 

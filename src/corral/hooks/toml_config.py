@@ -9,6 +9,7 @@ from typing import Any, cast
 from corral.hooks.command import is_our_command
 from corral.hooks.edit import EditRefused, Entry, newline_of
 from corral.hooks.toml_lines import Statement, list_statements, next_line
+from corral.model.hook_target import HookRules
 
 TIMEOUT_SECONDS = 5
 _SECTION = "[[hooks]]"
@@ -25,7 +26,7 @@ def add_entries(text: str, entries: Sequence[Entry]) -> str:
     hooks = before.get("hooks", [])
     if not isinstance(hooks, list) or not all(isinstance(hook, dict) for hook in cast(list[object], hooks)):
         raise EditRefused("hooks is not a list of tables")
-    edited = _extend_inline(text, entries) if _is_inline(text) else _append_sections(text, entries)
+    edited = _extend_inline(text, entries) if _is_inline(before, text) else _append_sections(text, entries)
     wanted = {**before, "hooks": [*cast(list[object], hooks), *(_table(entry) for entry in entries)]}
     if _parse(edited) != wanted:
         raise EditRefused("it could not be edited without changing something else")
@@ -37,7 +38,7 @@ def remove_entries(text: str, created: Sequence[str]) -> str:
     before = _parse(text)
     if not any(_is_ours(hook) for hook in _hooks(before)):
         return text
-    edited = _shorten_inline(text) if _is_inline(text) else _cut_sections(text)
+    edited = _shorten_inline(text) if _is_inline(before, text) else _cut_sections(before, text)
     kept = [hook for hook in _hooks(before) if not _is_ours(hook)]
     empty: dict[str, Any] = {"hooks": []}
     if {**empty, **_parse(edited)} != {**before, "hooks": kept}:
@@ -57,6 +58,43 @@ def new_text(entries: Sequence[Entry]) -> str:
 
 def find_switch_off(text: str) -> str | None:
     """A setting that keeps every hook from running: the Kimis have none."""
+    return None
+
+
+def find_rejection(text: str, rules: HookRules) -> str | None:
+    """The first entry that the CLI does not accept by its own rules, and why; None when it accepts all."""
+    hooks = _parse(text).get("hooks", [])
+    if not isinstance(hooks, list):
+        return "hooks, which is not a list"
+    for number, hook in enumerate(cast(list[object], hooks), start=1):
+        if fault := _find_fault(hook, rules):
+            return f"hooks entry {number} ({fault})"
+    return None
+
+
+def _find_fault(hook: object, rules: HookRules) -> str | None:
+    if not isinstance(hook, dict):
+        return "not a table"
+    entry = cast(dict[str, object], hook)
+    if rules.fields is not None and (unknown := sorted(entry.keys() - set(rules.fields))):
+        return f"unknown field {unknown[0]!r}"
+    if (event := entry.get("event")) not in rules.events:
+        return f"unknown event {event!r}" if "event" in entry else "no event"
+    if not isinstance(command := entry.get("command"), str) or (rules.fields is not None and not command):
+        return "no command"
+    if not isinstance(entry.get("matcher", ""), str):
+        return "matcher is not a text"
+    return _find_timeout_fault(entry["timeout"], rules) if "timeout" in entry else None
+
+
+def _find_timeout_fault(timeout: object, rules: HookRules) -> str | None:
+    if rules.coerces and isinstance(timeout, str) and timeout.strip().isdecimal():
+        timeout = int(timeout)
+    is_whole = isinstance(timeout, (int, float)) and timeout == timeout // 1
+    if not is_whole or (isinstance(timeout, bool) and not rules.coerces):
+        return f"timeout {timeout!r} is not a whole number"
+    if not 1 <= cast(float, timeout) <= rules.longest_timeout_s:
+        return f"timeout {timeout} is not between 1 and {rules.longest_timeout_s}"
     return None
 
 
@@ -100,9 +138,9 @@ def _sections(text: str) -> list[tuple[int, int]]:
     return [(start, end) for start, end in sections]
 
 
-def _is_inline(text: str) -> bool:
+def _is_inline(document: dict[str, Any], text: str) -> bool:
     """`hooks = [ … ]`: the one other way to write the list."""
-    return "hooks" in _parse(text) and not _sections(text)
+    return "hooks" in document and not _sections(text)
 
 
 def _append_sections(text: str, entries: Sequence[Entry]) -> str:
@@ -124,9 +162,9 @@ def _lines(entry: Entry) -> list[str]:
     return [_SECTION, *values]
 
 
-def _cut_sections(text: str) -> str:
+def _cut_sections(document: dict[str, Any], text: str) -> str:
     """Takes our sections out, each with the empty line before it."""
-    ours = [_is_ours(hook) for hook in _hooks(_parse(text))]
+    ours = [_is_ours(hook) for hook in _hooks(document)]
     for (start, end), is_ours in reversed(list(zip(_sections(text), ours, strict=True))):
         if not is_ours:
             continue
@@ -165,9 +203,9 @@ def _inline_array(text: str) -> tuple[Statement, Any]:
         if statement.header is not None:
             break
         # Parsed on its own: nothing else of the file passes through another program's hands.
-        document = tomlkit.parse(text[statement.start : statement.end])
-        if "hooks" in document:
-            return statement, document["hooks"]
+        words = text[statement.start : statement.end]
+        if words.startswith(("hooks", '"', "'")) and "hooks" in tomllib.loads(words):
+            return statement, cast(Any, tomlkit.parse(words))["hooks"]
     raise EditRefused("hooks is written in a way that can't be edited")
 
 

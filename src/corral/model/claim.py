@@ -15,6 +15,8 @@ class ClaimKind(StrEnum):
     REGISTRY = "registry"
     LOCK = "lock"
     JOURNAL = "journal"
+    LOG = "log"
+    CHILD = "child"
     RUNTIME = "runtime.json"
     LAUNCH = "launch"
 
@@ -35,6 +37,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     pid: int
     written_at: float | None
     """Epoch seconds of the writing: the writer was alive then."""
+    boottime: float | None = None
+    """Seconds of CLOCK_BOOTTIME at the writing, where the writer says them."""
     hostname: str | None = None
     boot_id: str | None = None
     pid_ns: int | None = None
@@ -57,6 +61,10 @@ class Claim(Struct, frozen=True, kw_only=True):
     """The process serves several sessions by nature: none of its claims supersedes another."""
     missed: JournalEventKind | None = None
     """A report of that process was lost, which may have been later: it may have moved on, or at least left."""
+    is_copy: bool | None = None
+    """Of a record that names the directory it was written into: whether it is in another one now. None: it does not."""
+    by_hook: bool = False
+    """Our hook wrote it, not the process itself: it counts only while that process's hooks report."""
     silence: str | None = None
     """Of our own launch: why the provider is not expected to say which session the process has."""
 

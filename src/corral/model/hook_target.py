@@ -23,6 +23,19 @@ class LaterEvent(Struct, frozen=True, kw_only=True):
     since: tuple[int, ...]
 
 
+class HookRules(Struct, frozen=True, kw_only=True):
+    """What the CLI accepts as a hook, by its own rules. One entry that breaks them, anybody's, stops all."""
+
+    events: tuple[str, ...]
+    fields: tuple[str, ...] | None = None
+    """The only fields that an entry may have; None where others are ignored."""
+    longest_timeout_s: int
+    coerces: bool = False
+    """A timeout may also be written as text."""
+    effect: str
+    """What the CLI does then: "so none runs"."""
+
+
 class HookTarget(Struct, frozen=True, kw_only=True):
     """What `corral hooks` has to know of one CLI."""
 
@@ -38,3 +51,5 @@ class HookTarget(Struct, frozen=True, kw_only=True):
     """Its names on PATH; needed only where there are later events."""
     product: str = ""
     """Its name in the registry it is published in: others may have a command of the same name."""
+    rules: HookRules | None = None
+    """None where the CLI skips an entry that it can't use, and runs the others."""

@@ -53,5 +53,14 @@ class Journal(Struct, frozen=True, kw_only=True):
     """Events of ended sessions that were left out to keep the journal small."""
     owner_uid: int | None = None
     """Owner of the file."""
+    heard_at: float | None = None
+    """Epoch seconds: when its current session was confirmed last, without anything new."""
+    home_id: tuple[int, int] | None = None
+    """Device and inode of the home, the same wherever it is mounted; None in journals of older versions."""
     missed: JournalEventKind | None = None
     """A report of that process was lost, of this kind: a start, or nothing but ends."""
+
+    @property
+    def reported_at(self) -> float:
+        """Epoch seconds of its newest report; 0 when it has none."""
+        return max((*(event.at for event in self.events), self.heard_at or 0.0))

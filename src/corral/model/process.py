@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from corral.sidecar.identity import ProcessIdentity
 
-__all__ = ["HostFacts", "ProbeFacts", "ProcessIdentity", "ProcessMode", "ProcessState", "Recognised"]
+__all__ = [
+    "NOTHING",
+    "WHOLE_HOME",
+    "DirectoryId",
+    "HostFacts",
+    "Opening",
+    "OwnLog",
+    "ProbeFacts",
+    "ProcessIdentity",
+    "ProcessMode",
+    "ProcessState",
+    "Reach",
+    "Recognised",
+    "ToldByChild",
+]
 
 
 class ProcessMode(StrEnum):
@@ -21,6 +36,71 @@ class ProcessMode(StrEnum):
     UNKNOWN = "unknown"
 
 
+DirectoryId = tuple[int, int]
+"""Device and inode: the same directory whatever it is called, wherever it is mounted."""
+
+
+class Reach(Struct, frozen=True, kw_only=True):
+    """The sessions of a home that a process could have opened without having written anything yet."""
+
+    directories: tuple[DirectoryId, ...] | None = None
+    """Those of these work directories; None: all of the home."""
+    paths: tuple[str, ...] = ()
+    """The same by the paths that the process knows: a directory may have been renamed since."""
+    ids: tuple[str, ...] = ()
+    """These, wherever they ran."""
+    renamed: bool = True
+    """Its directory may have been renamed, and the paths that it knows are not known: then all that are gone count."""
+
+
+WHOLE_HOME = Reach()
+NOTHING = Reach(directories=())
+
+
+class Opening(NamedTuple):
+    """A line of a log by which some process says that it opened a session."""
+
+    place: int
+    """Where it ends, in bytes."""
+    session_id: str
+    at: float
+    """Epoch seconds."""
+    is_new: bool = False
+    """The session did not exist before."""
+
+
+class OwnLog(Struct, frozen=True, kw_only=True):
+    """What the log that a process keeps open says of the sessions it opened. Others may write there, too."""
+
+    path: str
+    pid: int
+    """Its number in its own PID namespace."""
+    file: tuple[int, int] = (0, 0)
+    """Device and inode."""
+    openings: tuple[Opening, ...] = ()
+    """From its start to its own last line; each may be another process's, or forged."""
+    whole: bool = False
+    """Its own lines are surely among these: all that it can have written since it began was read."""
+    reason: str | None = None
+    """Of a log that is not whole: why."""
+
+    @property
+    def session_ids(self) -> tuple[str, ...]:
+        """Sessions that it may have opened, in the order of the log."""
+        return tuple(dict.fromkeys(opening.session_id for opening in self.openings))
+
+
+class ToldByChild(NamedTuple):
+    """What a process gave to a child that it started: the session in which it did so."""
+
+    parent_pid: int
+    """The number of the process itself in its own PID namespace."""
+    child_pid: int
+    session_id: str
+    at: float
+    """When the child began, in epoch seconds."""
+
+
 class Recognised(Struct, frozen=True, kw_only=True):
     """A running process that a provider calls its own. It says nothing about sessions."""
 
@@ -29,7 +109,7 @@ class Recognised(Struct, frozen=True, kw_only=True):
     started_at: float
     """Epoch seconds."""
     home: str | None
-    """The provider's data root in force, or None when it cannot be told (then it counts for all homes)."""
+    """The provider's data root in force, or None when it can't be told."""
     mode: ProcessMode = ProcessMode.UNKNOWN
     group: int
     """The PID of the top-most process of the same run: launcher levels of one run share it."""
@@ -38,6 +118,27 @@ class Recognised(Struct, frozen=True, kw_only=True):
     version: str | None = None
     work_dir: str | None = None
     """For display only; nothing is ever matched by it."""
+    told: ToldByChild | None = None
+    """Only of a process that keeps its session to its end: what it told a child that still runs."""
+    log: OwnLog | None = None
+    """Its own log, where its provider keeps one that names sessions."""
+    reach: Reach = WHOLE_HOME
+    """What it could have open in its home, as its provider knows this mode of it."""
+    uid: int | None = None
+    is_copy: bool = False
+    """Forked and not (yet) another program: it looks like its parent, which may have more to say."""
+    without_session: bool = False
+    """The CLI's own evidence says that it has no session yet, whatever else is known of it."""
+    shares_mounts: bool = True
+    """A path means the same to it and to us: it is in no container."""
+    reaches: dict[str, Reach] | None = None
+    """By home, what it could have open there; None where its home can't be told: then anything in any."""
+
+    def reach_in(self, home: str) -> Reach | None:
+        """What it could have open in this home; None when nothing."""
+        if self.reaches is not None:
+            return self.reaches.get(home)
+        return self.reach if self.home in (None, home) else None
 
 
 class ProcessState(StrEnum):
@@ -88,3 +189,5 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     pid_ns_is_initial: bool
     uts_ns_is_initial: bool
     uid: int
+    ticks_per_second: float = 100.0
+    """In which start ticks are counted."""

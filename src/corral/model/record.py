@@ -56,6 +56,8 @@ class SessionRecord(Struct, frozen=True, kw_only=True, gc=False):
     """Of an open turn: what was asked, shortened to one line."""
     waits_for: str | None = None
     """Of a waiting turn: what the person is asked, shortened to one line."""
+    recorded_at: float | None = None
+    """When the newest record of its transcript was written, as that record itself says: no copy or touch moves it."""
     archived: bool = False
     sidecar: SidecarHint | None = None
     forked_from: str | None = None
@@ -77,6 +79,8 @@ class Resting(Struct, frozen=True):
 
     ids: Sequence[str]
     load: Callable[[], Sequence[SessionRecord]]
+    recorded_at: float = float("inf")
+    """When the newest record of all was written, in epoch seconds; infinite when that is not known."""
 
 
 class Skipped(Struct, frozen=True, kw_only=True):

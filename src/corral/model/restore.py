@@ -66,6 +66,18 @@ class Resume(Struct, frozen=True, kw_only=True, tag="resume", tag_field="kind"):
     """What is added to the environment: the home's variable, if the home is not the default one."""
 
 
+class Loss(Struct, frozen=True, kw_only=True):
+    """What a resume would drop for good: the provider's own reader stops at a damaged line."""
+
+    path: str
+    line: int
+    """The damaged one, counted from 1."""
+    lines: int
+    """How many that can be read come after it."""
+    prompts: int
+    """How many of those are prompts."""
+
+
 class Start(Struct, frozen=True, kw_only=True, tag="start", tag_field="kind"):
     """Start a fresh session with this."""
 
@@ -89,6 +101,10 @@ class Refused(Struct, frozen=True, kw_only=True, tag="refused", tag_field="kind"
     message: str
     """What is so, in one sentence."""
     remedy: tuple[Remedy, ...] = ()
+    loss: Loss | None = None
+    """The only objection, if it is one: what a resume would drop. The person may agree to that."""
+    agreed: Resume | None = None
+    """What is started then."""
 
 
 RestorePlan = Attach | Resume | Wait | Refused
@@ -114,3 +130,5 @@ class ResumeFacts(Struct, frozen=True, kw_only=True):
     program: Program | None
     guard: Refused | None = None
     """The provider's own objection (kimi.json without the directory, …)."""
+    loss: Loss | None = None
+    """What the provider would drop; looked for only where one session was asked for."""

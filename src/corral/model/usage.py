@@ -35,7 +35,7 @@ class TokenUsage(Struct, frozen=True):
         return self.input + self.cache_read + self.cache_write + self.cache_write_1h + self.output + self.reasoning
 
 
-class UsageSource(Struct, frozen=True, kw_only=True):
+class UsageSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One append-only file in which a provider records usage."""
 
     provider: str
@@ -51,13 +51,21 @@ class UsageSource(Struct, frozen=True, kw_only=True):
     """The session it was forked from, by the provider's own word."""
     generation: int = 0
     """How many forks lead to it from the first session, as far as known: a fork of a fork is 2."""
+    family: str | None = None
+    """The first session of those among which equal events are copies, as far as known; None: among all there are."""
+    lineage: tuple[str, ...] = ()
+    """Where there are families: the sessions that it comes from, the nearest first, as far as they are named."""
+    certainty: int = 0
+    """How well the family is known: 0 by the names there are, 1 by logs that begin alike as well, 2 to its first."""
+    orphans: tuple[str, ...] = ()
+    """Of a file of the whole home: sessions without a log of their own, of which forks hold copies."""
 
 
 class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
-    """One request that was billed. Equal `key`s within a provider are one event, wherever they are found."""
+    """One request that was billed. Equal `key`s are one event, wherever they are found."""
 
     key: str
-    """The provider's own event id where it has one, made unique as that provider's rules demand."""
+    """The provider's own event id where it has one, made unique as that provider's rules demand, with its family."""
     at: float
     """Epoch seconds."""
     session_id: str
@@ -97,7 +105,7 @@ class Unrecorded(Struct, frozen=True, kw_only=True, gc=False):
 
 
 class UsageSkip(Struct, frozen=True, kw_only=True):
-    """A line that looked like usage and could not be counted, and why."""
+    """A line that could not be read or counted, and why."""
 
     path: str
     offset: int

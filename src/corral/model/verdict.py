@@ -72,6 +72,8 @@ class SessionVerdict(Struct, frozen=True, kw_only=True):
     """Some process could be serving it, though none is proven to: then nothing may open it unasked."""
     maybe_pids: tuple[int, ...] = ()
     """Of `unknown (maybe_open)`: the unattributed processes that could be serving it."""
+    awaited_pids: tuple[int, ...] = ()
+    """Processes that have just started and may be about to open it: a resume waits for their first word."""
     evidence: tuple[ClaimVerdict, ...] = ()
     bad_evidence: tuple[BadClaim, ...] = ()
     conflict: str | None = None

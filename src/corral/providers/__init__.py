@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from msgspec import Struct
 
+from corral.model.process import WHOLE_HOME, Reach
+
 if TYPE_CHECKING:
     from corral.model.claim import BadClaim, Claim
     from corral.model.hook_target import HookTarget
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from corral.model.known import Known
     from corral.model.process import Recognised
     from corral.model.record import Resting, SessionRecord, Skipped
-    from corral.model.restore import Program, Refused, Resume, Start
+    from corral.model.restore import Loss, Program, Refused, Resume, Start
     from corral.model.usage import UsageBatch, UsageSource
     from corral.system.processes import Process, ProcessTable
     from corral.system.visits import Visits
@@ -48,7 +50,7 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     picks_id: bool
     """The caller may choose the id of a fresh session."""
     identified_by: tuple[str, ...]
-    """What tells which session a process serves: "registry", "hooks", "runtime.json"."""
+    """What tells which session a process serves: "registry", "hooks", "runtime.json", "log"."""
     restore: str
     """"resume" or "none"."""
     proven_versions: tuple[str, ...]
@@ -58,6 +60,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """How long a process may run before it has a session: seconds, or None where it has none until its first prompt."""
     needs_hooks: bool
     """Without our hooks its processes stay unattributed."""
+    servers_report: bool = False
+    """Shown on the real CLI: in its server modes, too, it reports each session that it makes or loads."""
     poison: tuple[str, ...] = ()
     """Variables it gives to its children, which would mislead a fresh start from such a child."""
     starts_one_at_a_time: bool = False
@@ -90,9 +94,19 @@ def no_default_model(home: str) -> str | None:
     return None
 
 
+def no_loss(record: SessionRecord) -> Loss | None:
+    """For a CLI that drops nothing at a resume, or where `read_guard` refuses."""
+    return None
+
+
 def no_native_claims(home: Home) -> Iterator[Claim | BadClaim]:
     """For a CLI that publishes nothing of its processes: only runtime.json and our journal name them."""
     return iter(())
+
+
+def reaches_whole_home(process: Process, home: str) -> Reach:
+    """For a CLI of which nobody has shown that it opens less."""
+    return WHOLE_HOME
 
 
 class Provider(Protocol):
@@ -113,11 +127,16 @@ class Provider(Protocol):
     def list_sessions(self, home: Home, known: Known) -> Iterator[SessionRecord | Resting | Skipped]: ...
     def list_claims(self, home: Home) -> Iterator[Claim | BadClaim]: ...
     def recognise(self, process: Process, table: ProcessTable) -> Recognised | None: ...
+    def find_reach(self, process: Process, home: str) -> Reach:
+        """What a process that says nothing could have open, without having written anything: shown on the real CLI."""
+        ...
+
     def find_program(self, env: Environment) -> Program | None: ...
     def transcript_path(self, record: SessionRecord) -> str: ...
     def list_usage_sources(self, home: Home, visits: Visits | None = None) -> Iterator[UsageSource]: ...
     def read_usage(self, source: UsageSource, since: int, fd: int) -> UsageBatch: ...
     def read_default_model(self, home: str) -> str | None: ...
     def read_guard(self, record: SessionRecord) -> Refused | None: ...
+    def read_loss(self, record: SessionRecord) -> Loss | None: ...
     def plan_start(self, work_dir: str, session_id: str | None, program: Program, home: Home) -> Start | Refused: ...
     def plan_resume(self, record: SessionRecord, program: Program, home: Home) -> Resume: ...

@@ -49,6 +49,18 @@ class RuntimeRecord(NamedTuple):
     boot_id: str | None = None
     start_ticks: int | None = None
     pid_ns: int | None = None
+    dir_device: int | None = None
+    dir_inode: int | None = None
+    """Of the session directory that it was written into: a copy of that directory has others."""
+    reported_by: str | None = None
+    """Who wrote it, if not the process itself: "hook"."""
+
+    @property
+    def directory_id(self) -> tuple[int, int] | None:
+        """Device and inode of the session directory, or None where the writer did not say."""
+        if self.dir_device is None or self.dir_inode is None:
+            return None
+        return self.dir_device, self.dir_inode
 
     @property
     def identity(self) -> ProcessIdentity | None:
@@ -95,6 +107,9 @@ def fields_of(record: RuntimeRecord) -> dict[str, object]:
         "boot_id": record.boot_id,
         "start_ticks": record.start_ticks,
         "pid_ns": record.pid_ns,
+        "dir_device": record.dir_device,
+        "dir_inode": record.dir_inode,
+        "reported_by": record.reported_by,
     }
     fields.update({name: value for name, value in additions.items() if value is not None})
     return fields
@@ -200,8 +215,11 @@ def _validate(fields: dict[str, object]) -> RuntimeRecord | Refusal:
         version=cli_version,
         provider=_optional(fields, "provider", is_valid_id),
         boot_id=_optional(fields, "boot_id", _is_valid_boot_id),
-        start_ticks=_whole(fields, "start_ticks", 0, MAX_WORD) if "start_ticks" in fields else None,
-        pid_ns=_whole(fields, "pid_ns", 0, MAX_WORD) if "pid_ns" in fields else None,
+        start_ticks=_word(fields, "start_ticks"),
+        pid_ns=_word(fields, "pid_ns"),
+        dir_device=_word(fields, "dir_device"),
+        dir_inode=_word(fields, "dir_inode"),
+        reported_by=_optional(fields, "reported_by", is_valid_id),
     )
 
 
@@ -218,6 +236,10 @@ def _whole(fields: dict[str, object], name: str, low: int, end: int) -> int:
     if not low <= value < end:
         raise _InvalidFieldError(name, f"is not between {low} and {end - 1}")
     return value
+
+
+def _word(fields: dict[str, object], name: str) -> int | None:
+    return _whole(fields, name, 0, MAX_WORD) if name in fields else None
 
 
 def _seconds(fields: dict[str, object], name: str) -> float:

@@ -11,7 +11,7 @@ from corral.sidecar.files import Unreadable, errno_code, read_regular
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.light_typing import NamedTuple
 from corral.sidecar.liveness import Verdict
-from corral.sidecar.record import MAX_BYTES, Refusal, RuntimeRecord, encode, parse
+from corral.sidecar.record import MAX_BYTES, MAX_WORD, Refusal, RuntimeRecord, encode, parse
 from corral.sidecar.shared import could_be_another
 
 NAME = "runtime.json"
@@ -42,6 +42,15 @@ def read_file(path: str, dir_fd: int | None = None) -> SidecarFile:
         time.sleep(RETRY_DELAY)
         found = _read_once(path, dir_fd)
     return found
+
+
+def identify_directory(path: str) -> tuple[int, int] | None:
+    """Device and inode of a directory; None when it can't be read, or the platform has no such numbers."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return (status.st_dev, status.st_ino) if 0 < status.st_ino < MAX_WORD > status.st_dev else None
 
 
 def judge_file(path: str) -> Verdict | Refusal:
@@ -121,6 +130,8 @@ def _refuse_to_replace(directory: Directory, holder: Holder) -> Refusal | None:
         # A torn file tells nothing and would stay for ever. Anything else is somebody's: a later schema,
         # a stranger's file of the same name, something that is no file.
         return None if record.code in (NOT_FOUND, "malformed") else record
+    if record.directory_id not in (None, identify_directory(directory.path)):
+        return None  # it came with a copy: its process serves the session that was copied
     verdict = _judge(record, directory.path)
     if verdict.liveness == liveness.STALE or _is_held_by(record, verdict, holder):
         return None

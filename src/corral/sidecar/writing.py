@@ -11,7 +11,7 @@ from corral.sidecar import processes
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.light_typing import overload
 from corral.sidecar.record import Refusal, RuntimeRecord, is_valid_cli
-from corral.sidecar.session_file import NAME, Holder, find_holder, put, refuse_error, take_away
+from corral.sidecar.session_file import NAME, Holder, find_holder, identify_directory, put, refuse_error, take_away
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def write(
     version: str,
     provider: str | None = None,
     process: ProcessIdentity | int | None = None,
+    reported_by: str | None = None,
     best_effort: Literal[False] = False,
 ) -> RuntimeRecord: ...
 @overload
@@ -48,6 +49,7 @@ def write(
     version: str,
     provider: str | None = None,
     process: ProcessIdentity | int | None = None,
+    reported_by: str | None = None,
     best_effort: bool,
 ) -> RuntimeRecord | Refusal: ...
 def write(
@@ -59,17 +61,18 @@ def write(
     version: str,
     provider: str | None = None,
     process: ProcessIdentity | int | None = None,
+    reported_by: str | None = None,
     best_effort: bool = False,
 ) -> RuntimeRecord | Refusal:
     """Write `<session_dir>/runtime.json`: this process, or `process`, serves the session from now on.
 
     The file of another process that is alive, or not proven dead, is left alone (`held:…`). The session
     directory must exist. `cli` names the program: `kimi-cli` gives the field `kimi_cli_version`. Undecodable
-    bytes in `work_dir` become U+FFFD. With `best_effort`, every problem is returned as a Refusal; without, it
-    is raised as SidecarError.
+    bytes in `work_dir` become U+FFFD. `reported_by` says who writes in the name of the process. With `best_effort`,
+    every problem is returned as a Refusal; without, it is raised as SidecarError.
     """
     directory = os.fspath(session_dir)
-    result = _write(directory, session_id, work_dir, cli, version, provider, process)
+    result = _write(directory, session_id, work_dir, cli, version, provider, process, reported_by)
     if isinstance(result, Refusal) and not best_effort:
         raise SidecarError(result)
     return result
@@ -121,6 +124,7 @@ def _write(
     version: str,
     provider: str | None,
     process: ProcessIdentity | int | None,
+    reported_by: str | None,
 ) -> RuntimeRecord | Refusal:
     if not is_valid_cli(cli):
         return Refusal("invalid:cli", "The name of the CLI must be lower-case letters, digits, '-' and '_'.")
@@ -129,6 +133,7 @@ def _write(
         if isinstance(holder, Refusal):
             return holder
         identity = holder.identity
+        directory_id = identify_directory(session_dir)
         record = RuntimeRecord(
             pid=holder.pid,
             session_id=session_id,
@@ -141,6 +146,9 @@ def _write(
             boot_id=(identity.boot_id or None) if identity else None,
             start_ticks=identity.start_ticks if identity else None,
             pid_ns=identity.pid_ns if identity else None,
+            dir_device=directory_id[0] if directory_id else None,
+            dir_inode=directory_id[1] if directory_id else None,
+            reported_by=reported_by,
         )
         return put(session_dir, record, holder) or record
     except OSError as error:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
-from contextlib import contextmanager
 
 _MOST = 65_536
 """More would serve nobody, and there are programs that close every descriptor there may be before they begin."""
@@ -36,22 +34,6 @@ def with_given_limit(argv: list[str]) -> list[str]:
     if _given is None:
         return argv
     return ["/bin/sh", "-c", 'ulimit -S -n "$0" 2>/dev/null; exec "$@"', str(_given), *argv]
-
-
-@contextmanager
-def given_limit() -> Generator[None]:
-    """Meanwhile this process has the limit it was started with: for what is started by others' code."""
-    if _given is None:
-        yield
-        return
-    import resource
-
-    raised = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_given, raised[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, raised)
 
 
 def are_left(count: int) -> bool:

@@ -7,7 +7,7 @@ import threading
 import time
 from contextlib import suppress
 
-import msgspec
+from corral.system.json_text import encode_json
 
 _LIMIT = 1 << 20
 _KEPT = 3
@@ -21,7 +21,7 @@ class EventLog:
         self._lock = threading.Lock()
 
     def write(self, event: str, **fields: str | int | float | bool | None) -> None:
-        line = msgspec.json.encode({"at": round(time.time(), 3), "event": event, **fields}) + b"\n"
+        line = encode_json({"at": round(time.time(), 3), "event": event, **fields}) + b"\n"
         with self._lock, suppress(OSError):
             self._rotate()
             fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -11,6 +11,7 @@ T = TypeVar("T")
 
 _LARGEST_RETRY = 4 << 20
 _MOST_RETRIES = 64
+NO_OBJECT = "not a record: no JSON object that can be read"
 
 
 class ForeignDecoder(Generic[T]):
@@ -35,16 +36,38 @@ class ForeignDecoder(Generic[T]):
             return None
 
     def _decode_tolerantly(self, data: bytes) -> T | None:
-        # A torn line is the common failure, and its last byte tells; the slow way is kept for small odd ones.
-        if len(data) > _LARGEST_RETRY or not data.rstrip().endswith(b"}"):
-            return None
-        import json
-
+        value = load_tolerantly(data)
         try:
-            value: Any = json.loads(data)
-            return msgspec.convert(value, self._shape)
+            return None if value is None else msgspec.convert(value, self._shape)
         except (ValueError, RecursionError, msgspec.ValidationError):
             return None
+
+
+_decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+
+
+def is_object(line: bytes) -> bool:
+    """Whether a line is one JSON object, of whatever shape. So is an empty one, which holds nothing."""
+    if not line.strip():
+        return True
+    try:
+        _decode_object(line)
+        return True
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return isinstance(load_tolerantly(line), dict)
+
+
+def load_tolerantly(data: bytes) -> Any:
+    """What is no JSON, strictly taken, and is read all the same; None if it is nothing."""
+    # A torn line is the common failure, and its last byte tells; the slow way is kept for small odd ones.
+    if len(data) > _LARGEST_RETRY or not data.rstrip().endswith(b"}"):
+        return None
+    import json
+
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 def split_records(data: bytes, head: re.Pattern[str]) -> tuple[list[bytes], bool]:

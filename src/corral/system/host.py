@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from corral.model.process import HostFacts
 from corral.sidecar.processes_linux import read_booted_at
-from corral.system.procfs import read_namespace
+from corral.system.procfs import TICKS_PER_SECOND, read_namespace
 
 # include/linux/proc_ns.h: the first namespaces have fixed numbers.
 _INITIAL_UTS_NS = 4026531838
@@ -70,6 +70,7 @@ def read_host_facts() -> HostFacts:
         pid_ns_is_initial=pid_ns in (0, _INITIAL_PID_NS),
         uts_ns_is_initial=uts_ns in (None, _INITIAL_UTS_NS),
         uid=os.geteuid() if hasattr(os, "geteuid") else 0,
+        ticks_per_second=TICKS_PER_SECOND,
     )
 
 

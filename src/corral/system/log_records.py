@@ -9,7 +9,7 @@ from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from corral.sidecar.files import Unreadable
 from corral.system.blocks import LARGEST_LINE, Block, read_blocks
-from corral.system.foreign_json import ForeignDecoder, split_records
+from corral.system.foreign_json import NO_OBJECT, ForeignDecoder, is_object, split_records
 from corral.system.transcripts import TAIL_BUDGET, open_transcript
 from corral.system.usage_batch import Gathered
 
@@ -20,6 +20,8 @@ TakeKnown: TypeAlias = Callable[[re.Match[bytes]], bool]
 """Takes a line that was known without decoding; False: it has to be decoded after all."""
 _SHORT = 16 << 10
 """A line shorter than this is decoded at once; a longer one only if it has a marker."""
+_BRACE = ord("}")
+"""The last byte of every record. A dull line without it broke off."""
 _LONGEST_END = 200
 """Bytes at the end of a line in which the mark of a record of usage lies."""
 
@@ -102,7 +104,8 @@ def _take_block(block: Block, form: LogForm[T], found: Gathered, takers: Takers[
                 found.offset = offset + start
                 done = take(line)
             else:
-                done = find(usage_end, end - _LONGEST_END if end - start > _LONGEST_END else start, end) < 0
+                ends = end - _LONGEST_END if end - start > _LONGEST_END else start
+                done = data[end - 1] == _BRACE and find(usage_end, ends, end) < 0
         else:
             done = False
         if not done:
@@ -118,6 +121,10 @@ def _take_line(line: bytes, form: LogForm[T], found: Gathered, take: Take[T]) ->
             take(record, line, found.offset)
         elif form.is_marked(line):
             _take_pieces(line, form, found, take)
+        elif not is_object(line):
+            found.skip(found.offset, NO_OBJECT)
+    elif not is_object(line):
+        found.skip(found.offset, NO_OBJECT)
 
 
 def _take_pieces(line: bytes, form: LogForm[T], found: Gathered, take: Take[T]) -> None:

@@ -7,10 +7,12 @@ import os
 import select
 import sys
 
+from msgspec import structs
+
 from corral.model.claim import Claim
 from corral.model.process import ProbeFacts, ProcessState
 from corral.system import procfs
-from corral.system.host import boot_clock_offset, read_boot_id, read_own_pid_namespace
+from corral.system.host import boot_clock_offset, read_boot_id, read_own_namespace, read_own_pid_namespace
 from corral.system.inner_pids import read_inner_pids
 
 _INITIAL_PID_NS = 4026531836
@@ -40,20 +42,32 @@ def probe(pid: int, claim_written_at: float | None) -> ProbeFacts:
 
 def probe_claim(claim: Claim) -> ProbeFacts:
     """A look at the process that a claim names, also when it names one inside a container on this machine."""
-    foreign = claim.pid_ns is not None and claim.start_ticks is not None and claim.boot_id is not None
-    if not foreign or claim.pid_ns == (own := read_own_pid_namespace()) or claim.boot_id != read_boot_id():
+    if claim.start_ticks is None or claim.boot_id is None or claim.boot_id != read_boot_id():
         return probe(claim.pid, claim.written_at)
-    same_start = [
+    if claim.pid_ns is None or claim.pid_ns == (own := read_own_pid_namespace()):
+        facts = probe(claim.pid, claim.written_at)
+        if facts.start_ticks == claim.start_ticks or _shares_clock(facts.pid):
+            return facts
+        return structs.replace(facts, start_ticks=None)  # perhaps the same start, counted by another clock
+    bearers = [
         process
         for process in read_inner_pids(claim.written_at).find(claim.pid)
-        if process.start_ticks == claim.start_ticks and process.pid_ns in (None, claim.pid_ns)
+        if process.pid_ns in (None, claim.pid_ns)
     ]
-    if not same_start:
-        # From the first namespace all others can be seen, unless /proc hides processes from us.
-        if own == _INITIAL_PID_NS and procfs.is_ours() and procfs.read_stat(1) is not None:
-            return ProbeFacts(pid=claim.pid, state=ProcessState.GONE, pid_ns=claim.pid_ns)
-        return ProbeFacts(pid=claim.pid, state=ProcessState.HIDDEN)
-    return probe(same_start[0].pid, claim.written_at)
+    for process in bearers:
+        if process.start_ticks == claim.start_ticks:
+            return probe(process.pid, claim.written_at)
+    others = all(process.pid_ns is not None and _shares_clock(process.pid) for process in bearers)
+    # From the first namespace all others can be seen, unless /proc hides processes from us.
+    if others and own == _INITIAL_PID_NS and procfs.is_ours() and procfs.read_stat(1) is not None:
+        return ProbeFacts(pid=claim.pid, state=ProcessState.GONE, pid_ns=claim.pid_ns)
+    return ProbeFacts(pid=claim.pid, state=ProcessState.HIDDEN)
+
+
+def _shares_clock(pid: int) -> bool:
+    """Whether its start ticks mean to it what they mean to us; not where it has a time namespace of its own."""
+    own = read_own_namespace("time")
+    return own is None or procfs.read_namespace(pid, "time") in (own, None)
 
 
 def _look(pid: int, written_at: float | None) -> ProbeFacts | None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
+from corral.model.process import DirectoryId
 from corral.sidecar.identity import ProcessIdentity
 from corral.system import procfs
 from corral.system.host import boot_clock_offset, read_comparable_boot_id, read_own_pid_namespace
+from corral.system.process_homes import identify
 
 
 class Process:
@@ -22,6 +24,7 @@ class Process:
         self.parent_pid = stat.parent_pid
         self.terminal_number = stat.terminal_number
         self.is_kernel = stat.is_kernel
+        self.is_copy = stat.is_copy
         self.start_ticks = stat.start_ticks
 
     @property
@@ -30,12 +33,10 @@ class Process:
         return self._table.boot_offset + self.start_ticks / procfs.TICKS_PER_SECOND
 
     @cached_property
-    def identity(self) -> ProcessIdentity | None:
-        """None when its PID namespace can't be told: another user's process in a container."""
+    def identity(self) -> ProcessIdentity:
+        """Its PID namespace is 0 when it can't be told: another user's process in a container. No claim names that."""
         pid_ns = procfs.read_pid_namespace(self.pid)
-        if pid_ns is None:
-            return None
-        return ProcessIdentity(self._table.boot_id or "", pid_ns, self.pid, self.start_ticks)
+        return ProcessIdentity(self._table.boot_id or "", pid_ns or 0, self.pid, self.start_ticks)
 
     @cached_property
     def arguments(self) -> tuple[str, ...]:
@@ -56,13 +57,30 @@ class Process:
         return procfs.read_link(self.pid, "cwd")
 
     @cached_property
+    def cwd_id(self) -> DirectoryId | None:
+        """Device and inode of its working directory, whatever it is called by now; None when it can't be read."""
+        return identify(f"/proc/{self.pid}/cwd")
+
+    @cached_property
+    def is_on_terminal(self) -> bool | None:
+        """Whether it reads from a terminal; None when that can't be read."""
+        path = procfs.read_link(self.pid, "fd/0")
+        return None if path is None else path.startswith(("/dev/pts/", "/dev/tty", "/dev/console"))
+
+    @cached_property
+    def listens(self) -> bool | None:
+        """Whether it waits for connections from the network; None when that can't be read."""
+        try:
+            names = os.listdir(f"/proc/{self.pid}/fd")
+        except OSError:
+            return None
+        links = (procfs.read_link(self.pid, f"fd/{name}") or "" for name in names)
+        sockets = {link[8:-1] for link in links if link.startswith("socket:[")}
+        return bool(sockets) and not sockets.isdisjoint(procfs.list_listening(self.pid))
+
+    @cached_property
     def uid(self) -> int | None:
         return procfs.read_uid(self.pid)
-
-    @property
-    def may_touch_our_files(self) -> bool:
-        """Ours, or root's; as root, anyone's: another user's process can't write into a home that is ours alone."""
-        return os.getuid() == 0 or self.uid in (os.getuid(), 0)
 
     @cached_property
     def terminal(self) -> str | None:
@@ -75,15 +93,15 @@ class Process:
         """Whether it is no more: what could not be read of it then tells nothing."""
         return procfs.has_ended(self.pid, self.start_ticks)
 
-    def open_files(self) -> Iterator[str]:
-        """Paths of its open descriptors, as far as they may be read."""
+    def descriptors(self) -> Iterator[tuple[int, str]]:
+        """Its open descriptors with what they lead to, as far as they may be read."""
         try:
             names = os.listdir(f"/proc/{self.pid}/fd")
         except OSError:
             return
         for name in names:
             if (path := procfs.read_link(self.pid, f"fd/{name}")) is not None:
-                yield path
+                yield int(name), path
 
     def mapped_files(self) -> Iterator[str]:
         """Paths of files mapped into it: libraries and extension modules."""
@@ -97,14 +115,14 @@ class Process:
 
 
 class ProcessTable:
-    """All processes that /proc shows, read in one pass. Empty where there is no /proc."""
+    """All processes that /proc shows, or some of them, read in one pass. Empty where there is no /proc."""
 
-    def __init__(self) -> None:
+    def __init__(self, only: Iterable[str] | None = None) -> None:
         self.boot_id = read_comparable_boot_id()
         self.boot_offset = boot_clock_offset()
         self.own_pid_ns = read_own_pid_namespace()
         self._by_pid: dict[int, Process] = {}
-        for name in procfs.list_pids():
+        for name in procfs.list_pids() if only is None else only:
             if (stat := procfs.read_stat(name)) is not None:  # else it ended while we looked
                 self._by_pid[int(name)] = Process(self, int(name), stat)
 
@@ -126,6 +144,10 @@ class ProcessTable:
             seen.add(parent.pid)
             yield parent
             process = parent
+
+    def children(self, pid: int) -> Iterator[Process]:
+        """Those that name it as their parent."""
+        return iter(self._children.get(pid, ()))
 
     def descendants(self, pid: int) -> Iterator[Process]:
         """Its children, their children and so on, parents first; not the process itself."""

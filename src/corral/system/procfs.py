@@ -9,8 +9,12 @@ from typing import NamedTuple
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 _WHOLE = 4096
+_IN_PIECES = ("maps", "net/tcp", "net/tcp6")
+"""Handed out in pieces of their own size: a short one is not the last."""
 _KERNEL_THREAD = 0x00200000
+_FORKED_WITHOUT_EXEC = 0x00000040
 _NS_PIDS = re.compile(rb"^NSpid:\t([\d\t]+)$", re.MULTILINE)
+_DESCRIPTOR = re.compile(rb"pos:\t(\d+)\nflags:\t([0-7]+)\n")
 _THREAD_GROUP = re.compile(rb"^Tgid:\t(\d+)$", re.MULTILINE)
 
 
@@ -22,6 +26,8 @@ class Stat(NamedTuple):
     parent_pid: int
     terminal_number: int
     is_kernel: bool
+    is_copy: bool
+    """Forked and not (yet) another program: it looks like its parent."""
     start_ticks: int
 
 
@@ -36,6 +42,14 @@ class Account(NamedTuple):
     resident_pages: int
 
 
+class Descriptor(NamedTuple):
+    """What /proc/PID/fdinfo says of an open file."""
+
+    position: int
+    flags: int
+    """As `open` takes them: os.O_APPEND and so on."""
+
+
 def parse_stat(line: bytes) -> Stat:
     """Raises ValueError or IndexError for what is no stat line (an emptied file of a process that ended)."""
     # comm may contain anything, ")" and spaces included: fields are counted after the last parenthesis.
@@ -47,6 +61,7 @@ def parse_stat(line: bytes) -> Stat:
         int(fields[1]),
         int(fields[4]),
         int(fields[6]) & _KERNEL_THREAD != 0,
+        int(fields[6]) & _FORKED_WITHOUT_EXEC != 0,
         int(fields[19]),
     )
 
@@ -64,8 +79,8 @@ def read_bytes(pid: int | str, name: str, limit: int = 1 << 22) -> bytes | None:
         fd = os.open(f"/proc/{pid}/{name}", _READ)
         try:
             data = os.read(fd, _WHOLE)
-            if len(data) < _WHOLE and name != "maps":
-                return data  # only maps is handed out in pieces of its own size
+            if len(data) < _WHOLE and name not in _IN_PIECES:
+                return data
             parts = [data]
             while data and limit > 0:
                 data = os.read(fd, 1 << 16)
@@ -76,6 +91,12 @@ def read_bytes(pid: int | str, name: str, limit: int = 1 << 22) -> bytes | None:
             os.close(fd)
     except OSError:
         return None
+
+
+def read_descriptor(pid: int, number: int) -> Descriptor | None:
+    """How a process has a file open, or None when it may not be read."""
+    match = _DESCRIPTOR.match(read_bytes(pid, f"fdinfo/{number}") or b"")
+    return Descriptor(int(match[1]), int(match[2], 8)) if match else None
 
 
 def read_link(pid: int | str, name: str) -> str | None:
@@ -143,6 +164,13 @@ def read_uid(pid: int) -> int | None:
         return os.stat(f"/proc/{pid}").st_uid
     except OSError:
         return None
+
+
+def list_listening(pid: int | str) -> set[str]:
+    """The inodes of all sockets in the network namespace of a process that wait for connections."""
+    lines = (read_bytes(pid, "net/tcp") or b"") + (read_bytes(pid, "net/tcp6") or b"")
+    fields = (line.split() for line in lines.splitlines())
+    return {os.fsdecode(one[9]) for one in fields if len(one) > 9 and one[3] == b"0A"}
 
 
 def list_pids() -> list[str]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from corral import sidecar
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
 from corral.model.record import SidecarHint
+from corral.sidecar.session_file import identify_directory
 from corral.system.filesystem import is_on_network
 
 
@@ -51,7 +53,16 @@ def claim_of(path: str, key: SessionKey, record: sidecar.RuntimeRecord, owner_ui
         on_network_fs=is_on_network(key.home),
         work_dir=record.work_dir,
         version=record.version,
+        is_copy=_is_copy(path, record),
+        by_hook=record.reported_by == "hook",
     )
+
+
+def _is_copy(path: str, record: sidecar.RuntimeRecord) -> bool | None:
+    """Qwen's file lies beside many others: only a record that names a directory can be in another one."""
+    if record.directory_id is None:
+        return None
+    return record.directory_id != identify_directory(os.path.dirname(path))
 
 
 def _is_odd(record: sidecar.RuntimeRecord) -> bool:

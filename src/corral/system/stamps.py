@@ -15,8 +15,9 @@ from corral.light_typing import NamedTuple
 _WORTH_FORKING = 8_000
 _OWN_SHARE = 0.45
 """What the parent looks at itself: it has the cache to read besides."""
-FIELDS = 4
-"""Numbers for each name: mtime in ns, size in bytes, inode, mode. All -1: nothing is there."""
+FIELDS = 5
+"""Numbers for each name: mtime in ns, size in bytes, inode, mode, ctime in ns. All -1: nothing is there, or it can't be
+seen. The last alone tells of a file that was written in place and given its old time again."""
 _SIZE = 8 * FIELDS
 _NOTHING = (-1,) * FIELDS
 
@@ -86,14 +87,15 @@ def _look(group: Group) -> bytes:
         except (OSError, ValueError):
             found += _NOTHING
         else:
-            found += (seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode)  # as to_stamp does
+            # as to_stamp does
+            found += (seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode, seen.st_ctime_ns)
     os.close(fd)
     return array("q", found).tobytes()
 
 
 def to_stamp(seen: os.stat_result) -> tuple[int, ...]:
     """The numbers of something that was looked at otherwise."""
-    return seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode
+    return seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode, seen.st_ctime_ns
 
 
 def unpack(packed: bytes) -> list[int]:

@@ -1,7 +1,8 @@
-"""Foreign text made fit for one line of a table: no control characters, no broken Unicode, bounded."""
+"""Foreign text made fit for a terminal: what moves a cursor, hides or turns text around is shown as its escape."""
 
 from __future__ import annotations
 
+import os
 import re
 
 ONE_LINE_WIDTH = 120
@@ -11,6 +12,32 @@ _ENDLESS_WORD = r"\S{400,}"
 """Longer than paths and names of sessions are. Compiled only for a message: most commands give none."""
 _ENDLESS_LINE = 2000
 _JOINER = "\u200d"  # of emoji sequences
+_UNSAFE = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+"""Controls, what turns the direction of text, separators of lines, broken Unicode."""
+_MARK = "\ufdd0" + os.urandom(4).hex()
+"""Begins a control of our own until it is written: no foreign text can have it."""
+
+
+def control(sequence: str) -> str:
+    """A sequence for the terminal that is ours, in a text whose other controls are all foreign."""
+    return f"{_MARK}{sequence.encode().hex()}\ufdd1"
+
+
+def safe(text: str, *, lines: bool = False) -> str:
+    """As a terminal gets it: `control`s are carried out, all else that is unsafe becomes \\uXXXX, also in JSON.
+
+    With `lines`, newlines are ours.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    pattern = f"{_MARK}([0-9a-f]*)\ufdd1|{_UNSAFE}"
+
+    def replace(found: re.Match[str]) -> str:
+        if found[1] is not None:
+            return bytes.fromhex(found[1]).decode()
+        return "\n" if lines and found[0] == "\n" else f"\\u{ord(found[0]):04x}"
+
+    return re.sub(pattern, replace, text)
 
 
 def one_line(text: str, width: int = ONE_LINE_WIDTH) -> str | None:

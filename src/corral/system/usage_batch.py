@@ -20,6 +20,7 @@ class Gathered:
     def __init__(self, source: UsageSource, since: int) -> None:
         self._path = source.path
         self._session_id = source.session_id
+        self._family = f"{source.family}/" if source.family else ""
         self.offset = since
         """Where the line begins that is being read."""
         self.next_offset = since
@@ -42,7 +43,7 @@ class Gathered:
     ) -> None:
         owner = session_id or self._session_id
         event = UsageEvent(
-            key=key,
+            key=self._family + key,
             at=at,
             session_id=owner,
             agent=agent,
@@ -56,12 +57,15 @@ class Gathered:
 
     def do(self, key: str, at: float, kind: str, name: str = "", session_id: str | None = None) -> None:
         owner = session_id or self._session_id
-        self.deeds.append(Deed(key=key, at=at, session_id=owner, kind=kind, name=name, offset=self.offset))
+        self.deeds.append(
+            Deed(key=self._family + key, at=at, session_id=owner, kind=kind, name=name, offset=self.offset)
+        )
 
     def leave(self, key: str, at: float, kind: str, session_id: str | None = None) -> None:
         """A request that left a trace and no tokens."""
         owner = session_id or self._session_id
-        self.unrecorded.append(Unrecorded(key=key, at=at, session_id=owner, kind=kind, offset=self.offset))
+        trace = Unrecorded(key=self._family + key, at=at, session_id=owner, kind=kind, offset=self.offset)
+        self.unrecorded.append(trace)
 
     def skip(self, offset: int, reason: str) -> None:
         self.skipped.append(UsageSkip(path=self._path, offset=offset, reason=reason))

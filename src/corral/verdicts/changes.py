@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
-from corral.model.session import Session
+from corral.model.session import AgentProcess, Session
 from corral.model.verdict import State
 
 _SERVED = (State.LIVE, State.PENDING)
@@ -41,6 +41,13 @@ class Switched(Struct, frozen=True, kw_only=True):
     current: SessionKey
 
 
+class AgentsChanged(Struct, frozen=True, kw_only=True):
+    """Which running agents have no known session is different; these are all of them now."""
+
+    unattributed: tuple[AgentProcess, ...]
+    no_session_yet: tuple[AgentProcess, ...]
+
+
 Served = Mapping[ProcessIdentity, frozenset[SessionKey]]
 
 
@@ -65,6 +72,17 @@ def find_changes(
             changes.append(SessionChange(change=Change.GONE, session=session))
     then = {**(served_last or {}), **find_served(before)}
     return [*_find_switches(then, find_served(after)), *changes]
+
+
+def find_agent_change(before: AgentsChanged, after: AgentsChanged) -> AgentsChanged | None:
+    """None when they are the same; the clock by which a start is told moves a little from look to look."""
+    same = _without_fractions(before.unattributed) == _without_fractions(after.unattributed)
+    same = same and _without_fractions(before.no_session_yet) == _without_fractions(after.no_session_yet)
+    return None if same else after
+
+
+def _without_fractions(agents: Sequence[AgentProcess]) -> list[AgentProcess]:
+    return [structs.replace(one, started_at=round(one.started_at)) for one in agents]
 
 
 def _find_switches(then: Served, now: Served) -> list[SessionChange | Switched]:

@@ -65,6 +65,7 @@ def _claim(journal: Journal, start: JournalEvent, ended_at: float | None, end_re
         path=journal.path,
         pid=journal.identity.pid,
         written_at=start.at,
+        boottime=start.boottime,
         hostname=journal.hostname,
         boot_id=journal.identity.boot_id,
         pid_ns=journal.identity.pid_ns,

@@ -6,12 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from corral.model.claim import Claim, ClaimKind
 from corral.model.journal import JournalEventKind
 from corral.model.process import ProcessIdentity
 from corral.model.verdict import ClaimVerdict, Liveness
-
-_BY_HOOK = (ClaimKind.JOURNAL, ClaimKind.RUNTIME)
+from corral.verdicts.reporting import BY_HOOK, named_process
 
 
 def doubt_missed(
@@ -20,16 +18,10 @@ def doubt_missed(
     """The same verdicts; but neither journal nor runtime.json proves any more what these processes serve now."""
     found: list[ClaimVerdict] = []
     for verdict in verdicts:
-        process = verdict.identity or verdict.pin or _named_by(verdict.claim)
-        kind = missed.get(process) if process is not None and verdict.claim.kind in _BY_HOOK else None
+        process = verdict.identity or verdict.pin or named_process(verdict.claim)
+        kind = missed.get(process) if process is not None and verdict.claim.kind in BY_HOOK else None
         found.append(verdict if kind is None else _doubt(verdict, kind))
     return found
-
-
-def _named_by(claim: Claim) -> ProcessIdentity | None:
-    if claim.boot_id is None or claim.pid_ns is None or claim.start_ticks is None:
-        return None
-    return ProcessIdentity(claim.boot_id, claim.pid_ns, claim.pid, claim.start_ticks)
 
 
 def _doubt(verdict: ClaimVerdict, kind: JournalEventKind) -> ClaimVerdict:

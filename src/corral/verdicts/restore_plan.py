@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from corral.model.key import is_valid_id
 from corral.model.record import SessionRecord
-from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, ResumeFacts
-from corral.model.verdict import Liveness, SessionVerdict, State
-from corral.verdicts.served import decide_served
+from corral.model.restore import Attach, Command, Loss, Refusal, Refused, RestorePlan, Resume, ResumeFacts
+from corral.model.verdict import Liveness, SessionVerdict
+from corral.verdicts.served import decide_served, is_served
 
 
 def plan_restore(
@@ -21,11 +21,11 @@ def plan_restore(
 ) -> RestorePlan:
     """`resume` is what the provider would start, None when it has no proven way or no program is found.
 
-    `anyway` overrides `maybe_open` and nothing else. `title` is how people call the provider.
+    `anyway` overrides `maybe_open` and `claimed_elsewhere`, and nothing else. `title` is how people call the provider.
     """
     if not is_valid_id(session_id):
         return _refuse(Refusal.IDENTITY_INVALID, "its id is not one that a provider gives")
-    if verdict.state in (State.LIVE, State.PENDING, State.ELSEWHERE):
+    if is_served(verdict, anyway=anyway):
         return decide_served(verdict)
     if not anyway and (doubt := _maybe_open(verdict)):
         return doubt
@@ -54,7 +54,32 @@ def plan_restore(
         )
     if facts.program.problem is not None:
         return _refuse(Refusal.PROVIDER_UNSUPPORTED, f"{facts.program.path}: {facts.program.problem}")
-    return resume or _refuse(Refusal.RESTORE_UNSUPPORTED, f"no proven way to resume a session of {title} exists")
+    if resume is None:
+        return _refuse(Refusal.RESTORE_UNSUPPORTED, f"no proven way to resume a session of {title} exists")
+    return _refuse_loss(session_id, resume, facts.loss, title) if facts.loss is not None else resume
+
+
+def _refuse_loss(session_id: str, resume: Resume, loss: Loss, title: str) -> Refused:
+    """Not without the person: what is dropped is gone from the conversation for good."""
+    lines, prompts = _count(loss.lines, "line"), _count(loss.prompts, "prompt")
+    return Refused(
+        reason=Refusal.TRANSCRIPT_MISSING,
+        message=(
+            f"line {loss.line} of {loss.path} is damaged: {title} would drop it for good, "
+            f"and the {lines} after it ({prompts})"
+        ),
+        remedy=(
+            f"mend line {loss.line}, or take it out",
+            "or go on without them; corral keeps a copy first:",
+            Command(f"corral resume {session_id} --drop-from {loss.line}"),
+        ),
+        loss=loss,
+        agreed=resume,
+    )
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def refuse_live(plan: Attach) -> Refused:

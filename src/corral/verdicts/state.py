@@ -20,12 +20,13 @@ def decide_state(
     maybe_pids: Sequence[int] = (),
     unjoined: Sequence[ClaimVerdict] = (),
     unseen: str | None = None,
+    written: str | None = None,
 ) -> SessionVerdict:
     """Precedence: live, pending, elsewhere, unknown, orphaned, empty, idle.
 
-    `maybe_pids` are unattributed processes of this provider and home; `unjoined` are claims that could
+    `maybe_pids` are unattributed processes that could have it open; `unjoined` are claims that could
     be this session's or another's of the same id; `unseen` says why running processes can't be seen at
-    all. Each raises doubt, none makes it live.
+    all; `written` says when somebody wrote to it whom nobody knows. Each raises doubt, none makes it live.
     """
     evidence = (*claims, *unjoined)
     holding = [claim for claim in claims if claim.liveness is Liveness.LIVE]
@@ -49,7 +50,7 @@ def decide_state(
             bad_evidence=tuple(bad),
             conflict=_conflict(evidence),
         )
-    doubt = _find_doubt(claims, maybe_pids, unjoined, unseen)
+    doubt = _find_doubt(claims, maybe_pids, unjoined, unseen, written)
     state, reason = doubt if doubt is not None else decide_resting(record)
     return SessionVerdict(
         state=state,
@@ -83,6 +84,7 @@ def _find_doubt(
     maybe_pids: Sequence[int],
     unjoined: Sequence[ClaimVerdict],
     unseen: str | None,
+    written: str | None,
 ) -> tuple[State, str] | None:
     """Why some process could be serving it; None when nothing can."""
     if away := next((claim for claim in claims if claim.elsewhere), None):
@@ -95,7 +97,10 @@ def _find_doubt(
             f"pid {open_one.claim.pid} serves a session of this id, and more than one exists",
         )
     if maybe_pids:
-        return State.UNKNOWN, f"maybe open in pid {', '.join(map(str, maybe_pids))}, which reports to nobody"
+        named = ", ".join(map(str, maybe_pids))
+        if written is not None:
+            return State.UNKNOWN, f"written {written}, maybe by pid {named}"
+        return State.UNKNOWN, f"maybe open in pid {named}: corral can't see which session it has"
     return (State.UNKNOWN, unseen) if unseen is not None else None
 
 

@@ -40,7 +40,7 @@ def _judge(
     claim = verdict.claim
     if claim.many:
         return verdict
-    if not _is_foreign_v1(claim):
+    if not is_foreign_v1(claim):
         return _yield_to_authority(verdict, live)
     if verdict.liveness is Liveness.UNKNOWN and verdict.rule in _DOUBTED_BY_CLOCK:
         # Either its process is dead, or it is the one that has since named another session: both end it.
@@ -49,15 +49,15 @@ def _judge(
     if verdict.liveness is not Liveness.LIVE or verdict.identity is None:
         return verdict
     group = live[verdict.identity]
-    if any(_names_same(other.claim, claim) and _outranks(other.claim) for other in group):
+    if any(names_same(other.claim, claim) and _outranks(other.claim) for other in group):
         return verdict
     if (left := _left(verdict.identity, claim, ended)) is not None:
         reason = f"pid {claim.pid} left the session after the record, says its {left.kind}"
         return _stale(verdict, reason)
-    rivals = [other for other in group if not _names_same(other.claim, claim) and not other.claim.many]
+    rivals = [other for other in group if not names_same(other.claim, claim) and not other.claim.many]
     if (ranking := _newest(other for other in rivals if _outranks(other.claim))) is not None:
         return _outranked(verdict, ranking.claim)
-    newest = _newest(other for other in rivals if _is_foreign_v1(other.claim))
+    newest = _newest(other for other in rivals if is_foreign_v1(other.claim))
     if newest is None or (newest.claim.written_at or 0.0) < (claim.written_at or 0.0):
         return verdict
     if newest.claim.written_at == claim.written_at:
@@ -72,12 +72,13 @@ def _yield_to_authority(verdict: ClaimVerdict, live: dict[ProcessIdentity, list[
         return verdict
     for other in live[verdict.identity]:
         higher = AUTHORITY[other.claim.kind] < AUTHORITY[claim.kind]
-        if higher and not other.claim.many and not _names_same(other.claim, claim):
+        if higher and not other.claim.many and not names_same(other.claim, claim):
             return _outranked(verdict, other.claim)
     return verdict
 
 
-def _is_foreign_v1(claim: Claim) -> bool:
+def is_foreign_v1(claim: Claim) -> bool:
+    """A runtime.json that does not say which process its number means."""
     return claim.kind is ClaimKind.RUNTIME and (claim.boot_id is None or claim.start_ticks is None)
 
 
@@ -85,14 +86,15 @@ def _outranks(claim: Claim) -> bool:
     return AUTHORITY[claim.kind] < AUTHORITY[ClaimKind.RUNTIME]
 
 
-def _names_same(one: Claim, other: Claim) -> bool:
+def names_same(one: Claim, other: Claim) -> bool:
+    """Whether two claims are about one session, as far as both say where it lies."""
     return (one.provider, one.home, one.session_id) == (other.provider, other.home, other.session_id) and (
         one.scope == other.scope or None in (one.scope, other.scope)
     )
 
 
 def _follows(later: Claim, earlier: Claim) -> bool:
-    if later.many or later.written_at is None or earlier.written_at is None or _names_same(later, earlier):
+    if later.many or later.written_at is None or earlier.written_at is None or names_same(later, earlier):
         return False
     return later.written_at > earlier.written_at
 
@@ -106,7 +108,7 @@ def _left(identity: ProcessIdentity, claim: Claim, ended: Sequence[Claim]) -> Cl
     for report in ended:
         if (
             (report.boot_id, report.pid, report.start_ticks) == (identity.boot_id, identity.pid, identity.start_ticks)
-            and _names_same(report, claim)
+            and names_same(report, claim)
             and (report.ended_at or 0.0) >= (claim.written_at or 0.0)
         ):
             return report

@@ -37,7 +37,7 @@ class TestProcesses:
     def test_python_that_runs_the_kimi_script(self, tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
         log = tmp_path / "share" / "logs" / "kimi.log"
         log.parent.mkdir(parents=True)
-        script = self.script(tmp_path / "bin" / "kimi", f"log = open({str(log)!r}, 'w')")
+        script = self.script(tmp_path / "bin" / "kimi", f"log = open({str(log)!r}, 'a')")
         pid = self.start(running, sys.executable, script, "--print")
         found = self.recognise(pid)
         assert found is not None

@@ -5,13 +5,20 @@ from __future__ import annotations
 from datetime import UTC
 from pathlib import Path
 
-from corral.engine.kept_sums import find_rows
+from corral.engine.kept_sums import ROWS, keep_found
+from corral.engine.kept_sums import find_rows as find_named
 from corral.engine.usage_groups import add_up
 from corral.engine.usage_types import UsageQuery
 from corral.store.ledger import Ledger
 from tests.unit.store.readings import MadeUpPricer, reading
 
 QUERY = UsageQuery(zone=UTC)
+
+
+def find_rows(ledger: Ledger, question: str, add_up):
+    rows = find_named(ledger, ROWS, question, add_up)
+    keep_found(ledger)
+    return rows
 
 
 def test_they_are_used_until_another_process_stores_something(tmp_path: Path) -> None:

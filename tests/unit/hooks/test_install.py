@@ -173,17 +173,17 @@ def test_of_a_configuration_that_does_not_parse_no_command_is_said_to_help(make)
 
 def test_an_installation_says_since_when_and_whether_it_holds(make):
     setting = make("kimi-cli", b"a = 1\n")
-    assert read_installation(setting.state_dir, "kimi-cli", setting.home) is None
+    assert read_installation(setting.state_dir, setting.target, setting.home) is None
     install(setting)
-    found = read_installation(setting.state_dir, "kimi-cli", setting.home)
+    found = read_installation(setting.state_dir, setting.target, setting.home)
     assert found and found.present and not found.problems
     assert found.config_ctime == pytest.approx(os.stat(setting.config_path).st_ctime)
     assert abs(found.installed_at - found.config_ctime) < 5
     Path(setting.config_path).write_text("broken =\n")
-    found = read_installation(setting.state_dir, "kimi-cli", setting.home)
+    found = read_installation(setting.state_dir, setting.target, setting.home)
     assert found and not found.present and "does not parse" in found.problems[0]
     os.unlink(setting.config_path)
-    found = read_installation(setting.state_dir, "kimi-cli", setting.home)
+    found = read_installation(setting.state_dir, setting.target, setting.home)
     assert found and found.problems == ("the configuration is gone",)
 
 
@@ -191,7 +191,7 @@ def test_an_installation_is_found_through_a_linked_home(make, tmp_path):
     setting = make("kimi-cli", b"a = 1\n")
     install(setting)
     (tmp_path / "link").symlink_to(setting.home)
-    assert read_installation(setting.state_dir, "kimi-cli", str(tmp_path / "link")) is not None
+    assert read_installation(setting.state_dir, setting.target, str(tmp_path / "link")) is not None
 
 
 def test_a_missing_or_changed_program_is_noticed_and_mended(make):

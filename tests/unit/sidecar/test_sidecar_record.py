@@ -228,6 +228,9 @@ IDS = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}", fullmatch=True)
         boot_id=st.none() | st.uuids().map(str),
         start_ticks=st.none() | st.integers(0, 2**64 - 1),
         pid_ns=st.none() | st.integers(0, 2**64 - 1),
+        dir_device=st.none() | st.integers(0, 2**64 - 1),
+        dir_inode=st.none() | st.integers(0, 2**64 - 1),
+        reported_by=st.none() | IDS,
     )
 )
 @settings(QUIET)

@@ -41,7 +41,7 @@ class Number(msgspec.Struct):
     n: int
 
 
-LINE = re.compile(rb'(?:(?P<dull>dull)|(?P<known>\{"n":(\d+)\}\Z))')
+LINE = re.compile(rb'(?:(?P<dull>\{"dull")|(?P<known>\{"n":(\d+)\}\Z))')
 FORM = LogForm(
     "a test", ForeignDecoder(Number), HEAD, LINE, b'"n":', re.compile(rb'"n"').search, lambda record: record.n > 0
 )
@@ -51,15 +51,34 @@ FORM = LogForm(
     ("text", "known", "decoded", "skips"),
     [
         (b'{"n":1}\n{"n":2}\n', [1, 2], [], 0),
-        (b'dull\n{"n":1}\ndull\ndull\n{"n": 2}\ndull\n', [1], [2], 0),
-        (b'dull and torn{"n":3}\n{"n":4}\n', [4], [3], 1),
-        (b'dull, but no usage went on\n{"n":4}\n', [4], [], 0),
+        (b'{"dull"}\n{"n":1}\n{"dull"}\n{"dull"}\n{"n": 2}\n{"dull"}\n', [1], [2], 0),
+        (b'{"dull and torn{"n":3}\n{"n":4}\n', [4], [3], 1),
+        (b'{"dull": "and no usage went on"}\n{"n":4}\n', [4], [], 0),
+        (b'{"dull": "and torn\n{"n":4}\n', [4], [], 1),
+        (b'{"dull": "with a space behind it"} \r\n{"n":4}\n', [4], [], 0),
+        (b'{"other": "' + b"x" * 20_000 + b'"}\n{"n":4}\n', [4], [], 0),
+        (b'{"other": "' + b"x" * 20_000 + b'\n{"n":4}\n', [4], [], 1),
+        (b'garbage\n{"n":4}\n', [4], [], 1),
         (b'{"n":5}{"n":6}\n', [], [5, 6], 0),
         (b'{"n":1}\n{"n":9}', [1], [], 0),
         (b'\n\n{"n":1}\n', [1], [], 0),
         (b'{"n":77}\n', [], [77], 0),
     ],
-    ids=["known", "others are decoded", "torn", "dull", "glued", "not ended", "empty lines", "declined"],
+    ids=[
+        "known",
+        "others are decoded",
+        "torn",
+        "dull",
+        "dull and torn",
+        "spaced",
+        "long",
+        "long and torn",
+        "garbage",
+        "glued",
+        "not ended",
+        "empty lines",
+        "declined",
+    ],
 )
 def test_lines_are_known_or_decoded_and_none_is_lost(
     tmp_path: Path, text: bytes, known: list[int], decoded: list[int], skips: int

@@ -36,7 +36,7 @@ def plainly(groups):
         for name in group.names:
             try:
                 seen = os.lstat(os.path.join(group.directory, name))
-                numbers += [seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode]
+                numbers += [seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode, seen.st_ctime_ns]
             except (OSError, ValueError):
                 numbers += [-1] * FIELDS
         found.append(numbers)

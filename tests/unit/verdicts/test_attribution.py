@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from corral.verdicts.attribution import HookCover, attribute
+from msgspec import structs
+
+from corral.model.process import ProcessMode
+from corral.verdicts.attribution import Attribution, HookCover, attribute
 from tests.unit.verdicts.facts import identity, process
 
 HOME = ("kimi-cli", "/h/.kimi")
+
+
+def unattributed(found: Attribution, home: str) -> list[int]:
+    """The processes that could have something open in this home."""
+    return [one.identity.pid for one in found.unattributed if one.reach_in(home) is not None]
 
 
 def test_a_claimed_process_is_attributed():
@@ -15,14 +23,13 @@ def test_a_claimed_process_is_attributed():
 
 def test_a_process_that_no_claim_names_could_serve_any_session_of_its_home():
     found = attribute([process(10)], set(), {})
-    assert found.maybe_serving(*HOME) == (10,)
-    assert found.maybe_serving("kimi-cli", "/other") == ()
-    assert found.maybe_serving("kimi-code", "/h/.kimi") == ()
+    assert unattributed(found, HOME[1]) == [10]
+    assert unattributed(found, "/other") == []
 
 
 def test_an_unknown_home_counts_for_all_homes():
     found = attribute([process(10, home=None)], set(), {})
-    assert found.maybe_serving("kimi-cli", "/any") == (10,)
+    assert unattributed(found, "/any") == [10]
 
 
 def test_the_launchers_of_a_claimed_run_are_not_unattributed():
@@ -41,20 +48,43 @@ def test_a_run_that_began_after_the_hooks_has_no_session_yet():
 
 def test_a_run_that_began_before_the_hooks_reports_to_nobody():
     found = attribute([process(10, started_at=50.0)], set(), {HOME: HookCover(since=51.0)})
-    assert found.maybe_serving(*HOME) == (10,)
+    assert unattributed(found, HOME[1]) == [10]
 
 
 def test_a_reused_pid_is_another_process():
-    assert attribute([process(10)], {identity(10, ticks=999)}, {}).maybe_serving(*HOME) == (10,)
+    found = attribute([process(10)], {identity(10, ticks=999)}, {})
+    assert unattributed(found, HOME[1]) == [10]
 
 
 def test_a_process_that_should_have_a_session_by_now_reports_to_nobody():
     cover = {HOME: HookCover(since=49.0, silence_s=20.0)}
     assert attribute([process(10, started_at=50.0)], set(), cover, now=69.0).unattributed == ()
-    assert attribute([process(10, started_at=50.0)], set(), cover, now=71.0).maybe_serving(*HOME) == (10,)
+    assert unattributed(attribute([process(10, started_at=50.0)], set(), cover, now=71.0), HOME[1]) == [10]
 
 
 def test_a_process_whose_report_cannot_be_read_may_have_any_session():
     cover = {HOME: HookCover(since=49.0)}
     found = attribute([process(10)], set(), cover, now=60.0, distrusted={(10, 1000)})
-    assert found.maybe_serving(*HOME) == (10,)
+    assert unattributed(found, HOME[1]) == [10]
+
+
+def test_a_server_that_reports_what_it_opens_may_be_silent_for_ever():
+    server = structs.replace(process(10, started_at=50.0), mode=ProcessMode.SERVER)
+    cover = HookCover(since=49.0, silence_s=20.0, servers_report=True)
+    found = attribute([server], set(), {HOME: cover}, now=5000.0)
+    assert (found.unattributed, [one.identity.pid for one in found.no_session_yet]) == ((), [10])
+    cover = structs.replace(cover, servers_report=False)
+    assert unattributed(attribute([server], set(), {HOME: cover}, now=5000.0), HOME[1]) == [10]
+
+
+def test_a_process_that_has_just_started_may_be_about_to_open_a_session():
+    cover = {HOME: HookCover(since=49.0)}
+    assert [one.identity.pid for one in attribute([process(10)], set(), cover, now=60.0).young] == [10]
+    assert attribute([process(10)], set(), cover, now=600.0).young == ()
+
+
+def test_a_process_whose_own_files_say_that_it_has_no_session_raises_no_doubt_without_hooks():
+    starting = structs.replace(process(10, home=None), without_session=True)
+    found = attribute([starting], set(), {}, now=60.0)
+    assert (found.unattributed, len(found.no_session_yet), len(found.young)) == ((), 1, 1)
+    assert attribute([starting], set(), {}, now=600.0).young == ()

@@ -89,8 +89,16 @@ def test_a_refusal_has_its_reason(reason, given):
 def test_anyway_overrides_doubt_and_nothing_else():
     doubt = decide_state(record(), maybe_pids=[4711])
     assert plan(verdict=doubt, anyway=True) == RESUME
+    away = decide_state(record(), [judged(Liveness.REMOTE, elsewhere=True)])
+    assert plan(verdict=away, anyway=True) == RESUME
     refused = plan(verdict=doubt, anyway=True, work_dir_exists=False)
     assert isinstance(refused, Refused) and refused.reason is Refusal.WORK_DIR_MISSING
+
+
+def test_a_claim_from_elsewhere_says_what_is_risked_by_overriding_it():
+    refused = plan(verdict=decide_state(record(), [judged(Liveness.REMOTE, elsewhere=True)]))
+    assert isinstance(refused, Refused)
+    assert "--anyway" in refused.remedy[1] and "overwrite" in refused.remedy[1]
 
 
 def test_doubt_names_the_pids():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.providers import Capabilities, lazy_parts, no_native_claims
+from corral.providers import Capabilities, lazy_parts, no_loss, no_native_claims
 from corral.providers.kimi_cli import places
 
 name = places.NAME
@@ -10,22 +10,24 @@ capabilities = Capabilities(
     title="Kimi CLI",
     program="kimi",
     picks_id=True,
-    identified_by=("hooks", "runtime.json"),
+    identified_by=("hooks", "runtime.json", "log"),
     restore="resume",
     proven_versions=("1.51.0",),
     home_variables=(places.HOME_VARIABLE,),
-    silent_s=20.0,
+    silent_s=30.0,
     needs_hooks=True,
     starts_one_at_a_time=True,
     may_destroy_transcript=True,
 )
 
 list_claims = no_native_claims
+read_loss = no_loss
 __getattr__ = lazy_parts(
     __name__,
     homes="places",
     list_sessions="sessions",
     recognise="processes",
+    find_reach="reach",
     find_program="programs",
     transcript_path="restore",
     read_guard="restore",

@@ -15,26 +15,31 @@ _WEB_WORKER = "kimi-code-worke"
 _BACKGROUND = "__background-task-worker"
 _MODULES = ("kimi_cli", "kimi_cli.cli", "kimi_cli.__main__", "kimi_cli.web.runner.worker")
 _SERVERS = ("acp", "web", "vis")
-_LOG = "/logs/kimi.log"
 
 
 def recognise(process: Process, table: ProcessTable) -> Recognised | None:
-    """Ours if it has the title, or is Python about to take it, and runs as the same user."""
+    """Ours if it has the title, or is Python about to take it, whoever runs it."""
     if not _is_mine(process):
         return None
-    identity = process.identity
-    if identity is None:
-        return None
+    from corral.providers.kimi_cli.own_log import LOG_PROVEN, find_log, read_own_log
+
+    log, version = find_log(process), _find_version(process)
+    # The worker of the web page, and one that is about to start, have written nothing about sessions.
+    tells = process.comm == _TITLE and version in LOG_PROVEN
     return Recognised(
         provider=NAME,
-        identity=identity,
+        identity=process.identity,
         started_at=process.started_at,
-        home=_find_home(process),
+        home=_find_home(process) if log is None else log.home,
         mode=_find_mode(process),
         group=_find_group(process, table),
         terminal=process.terminal,
-        version=_find_version(process),
+        version=version,
         work_dir=process.cwd,
+        log=read_own_log(process, log) if log is not None and tells else None,
+        # kimi 1.51 opens its log before anything else, in every mode that serves sessions (source, 2026-11).
+        # A log whose state can't be read is no proof of that.
+        without_session=log is None and process.is_on_terminal is not None and not _has_log_open(process),
     )
 
 
@@ -43,8 +48,6 @@ def _is_mine(process: Process) -> bool:
         return False
     titled = process.comm in {_TITLE, _WEB_WORKER}
     if not titled and not _may_be_starting(process.comm):
-        return False
-    if not process.may_touch_our_files:
         return False
     # Threads and children of other programs can carry any name; kimi-cli is Python, or its own frozen binary.
     return _has_title(process) if titled else _is_starting(process)
@@ -89,15 +92,16 @@ def _find_script(words: tuple[str, ...]) -> str | None:
 
 
 def _find_home(process: Process) -> str | None:
-    # kimi 1.51 keeps its log open from start to end; its environment reads as NULs (2026-11)
-    for path in process.open_files():
-        if path.endswith(_LOG):
-            return path.removesuffix(_LOG)
+    """By its environment, which reads as NULs once it has its title (kimi 1.51, 2026-11); it has its log open then."""
     if chosen := process.environ.get(HOME_VARIABLE):
         return chosen if chosen.startswith("/") else None
     if home := process.environ.get("HOME"):
         return f"{home}/.kimi"
     return None
+
+
+def _has_log_open(process: Process) -> bool:
+    return any("/logs/kimi." in path for _, path in process.descriptors())
 
 
 def _find_mode(process: Process) -> ProcessMode:

@@ -1,4 +1,4 @@
-"""Every kimi-cli session on disk: listed with two stats each when known, read within a budget when not."""
+"""Every kimi-cli session on disk: listed with a look at four files each when known, read within a budget when not."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from corral.providers.kimi_cli.wire import Wire, read_wire
 from corral.sidecar.files import Unreadable, read_regular
 from corral.system.foreign_json import ForeignDecoder
 from corral.system.runtime_claims import read_hint
-from corral.system.stamped import find_without_log, list_stamped
-from corral.system.stamps import Group, read_stamps
+from corral.system.stamped import Stamped, list_stamped, make_group
+from corral.system.stamps import read_stamps, to_stamp
 from corral.system.text import one_line
 from corral.system.transcripts import HEAD_BUDGET, open_transcript
 
 _LARGEST_STATE = 1 << 20
+_FILES = ("wire.jsonl", "context.jsonl", "state.json", "runtime.json")
+"""All that a record rests on, beside kimi.json and an older single file."""
 
 
 class _State(Struct):
@@ -69,11 +71,7 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting 
         else:
             buckets.append(found)
     repeated = _find_repeated(buckets)
-    # Files but wire.jsonl are replaced whole, which the directory's time shows; wire.jsonl grows.
-    groups = [
-        Group(bucket.path, [name for one in bucket.directories for name in (one, f"{one}/wire.jsonl")])
-        for bucket in buckets
-    ]
+    groups = [make_group(bucket.path, bucket.directories, _FILES) for bucket in buckets]
     for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
         setting = _find_setting(home.path, bucket.name, registry)
         yield from _list_bucket(bucket, stamps, setting, repeated, known)
@@ -106,34 +104,34 @@ def _list_bucket(
     bucket: Bucket, stamps: bytes, setting: _Setting, repeated: frozenset[str], known: Known
 ) -> Iterator[SessionRecord | Resting | Skipped]:
     here = repeated.intersection(bucket.directories)
-    contexts = {one: _stamp_context(f"{bucket.path}/{one}") for one in find_without_log(bucket.directories, stamps)}
+    beside = {
+        one: _stamp(f"{bucket.path}/{one}.jsonl") for one in sorted(bucket.legacy.intersection(bucket.directories))
+    }
 
     def fingerprint(session_id: str) -> tuple[int, ...]:
-        return *contexts.get(session_id, ()), setting.seal, session_id in here, session_id in bucket.legacy
+        return *beside.get(session_id, ()), setting.seal, session_id in here, session_id in bucket.legacy
 
-    def read(session_id: str, changed_at: float) -> SessionRecord:
+    def read(session_id: str) -> SessionRecord:
         path = f"{bucket.path}/{session_id}"
-        return _read_session(path, session_id, changed_at, setting, session_id in here, session_id in bucket.legacy)
+        return _read_session(path, session_id, setting, session_id in here, session_id in bucket.legacy)
 
-    outside = (setting.seal, sorted(here), sorted(bucket.legacy), contexts)
-    yield from list_stamped(bucket.path, bucket.directories, stamps, known, outside, fingerprint, read)
+    seen = Stamped(bucket.path, bucket.directories, _FILES, stamps)
+    yield from list_stamped(seen, known, (setting.seal, sorted(here), beside), fingerprint, read)
     for session_id in sorted(bucket.legacy.difference(bucket.directories)):
         yield _read_legacy(bucket, session_id, setting, session_id in repeated)
 
 
-def _stamp_context(path: str) -> tuple[int, ...]:
-    """For a session without event log: the first prompt grows this file before the log exists."""
+def _stamp(path: str) -> tuple[int, ...]:
+    """Of the older single file of a session, which holds its history until it is opened."""
     try:
-        context = os.stat(f"{path}/context.jsonl", follow_symlinks=False)
+        return to_stamp(os.lstat(path))
     except OSError:
         return ()
-    return (context.st_mtime_ns, context.st_size, context.st_ino)
 
 
 def _read_session(
     path: str,
     session_id: str,
-    directory_changed_at: float,
     setting: _Setting,
     is_repeated: bool,
     is_legacy: bool,
@@ -163,7 +161,8 @@ def _read_session(
         path=path,
         work_dir=setting.work_dir,
         title=_find_title(state, wire),
-        created_at=wire.created_at or directory_changed_at,
+        # kimi 1.51 writes context.jsonl at launch and the event log with the first prompt (2026-11)
+        created_at=wire.created_at or _find_mtime(context_path),
         updated_at=wire.updated_at or _find_mtime(context_path),
         durable=context.durable,
         not_durable_reason=reason,
@@ -171,6 +170,7 @@ def _read_session(
         turn_started_at=wire.turn_started_at,
         unfinished=wire.unfinished,
         waits_for=wire.waits_for,
+        recorded_at=wire.recorded_at,
         archived=state.archived,
         sidecar=read_hint(f"{path}/runtime.json"),
         notes=tuple(notes),

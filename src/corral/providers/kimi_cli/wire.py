@@ -31,6 +31,8 @@ class Wire(Struct, kw_only=True):
     first_prompt: str | None = None
     created_at: float | None = None
     updated_at: float | None = None
+    recorded_at: float | None = None
+    """When the newest record was written, as it says itself."""
     notes: list[str] = []
 
 
@@ -117,6 +119,8 @@ def _read_tail(transcript: Transcript, wire: Wire) -> None:
     """Backwards to the beginning or end of a turn, whichever comes first."""
     tail = _Tail()
     for line in transcript.backward(TAIL_BUDGET):
+        if wire.recorded_at is None and (event := _EVENT.decode(line.data)) is not None:
+            wire.recorded_at = _seconds(event.timestamp)
         if not any(marker in line.data for marker in _MARKERS):
             continue
         event = _EVENT.decode(line.data)

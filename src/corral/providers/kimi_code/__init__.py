@@ -16,6 +16,7 @@ capabilities = Capabilities(
     home_variables=(places.HOME_VARIABLE,),
     silent_s=None,
     needs_hooks=True,
+    servers_report=True,
 )
 
 list_claims = no_native_claims
@@ -25,9 +26,11 @@ __getattr__ = lazy_parts(
     homes="places",
     list_sessions="sessions",
     recognise="processes",
+    find_reach="reach",
     find_program="programs",
     transcript_path="restore",
     read_guard="restore",
+    read_loss="damage",
     plan_resume="restore",
     plan_start="start",
     hook_target="hooks:TARGET",

@@ -2,7 +2,36 @@
 
 from __future__ import annotations
 
-from corral.model.hook_target import ConfigFormat, HookTarget, LaterEvent
+from corral.model.hook_target import ConfigFormat, HookRules, HookTarget, LaterEvent
+
+# kimi-code 2.1.0 validates the list as a whole: one bad entry, and it runs none of them (seen 2026-11).
+_RULES = HookRules(
+    events=(
+        "PreToolUse",
+        "PostToolUse",
+        "PostToolUseFailure",
+        "PermissionRequest",
+        "PermissionResult",
+        "UserPromptSubmit",
+        "UserPromptQueued",
+        "TurnStarted",
+        "Stop",
+        "StopFailure",
+        "Interrupt",
+        "SessionStart",
+        "SessionEnd",
+        "SessionHeartbeat",
+        "SubagentStart",
+        "SubagentStop",
+        "TaskStarted",
+        "PreCompact",
+        "PostCompact",
+        "Notification",
+    ),
+    fields=("event", "matcher", "command", "timeout"),
+    longest_timeout_s=600,
+    effect="so none runs",
+)
 
 TARGET = HookTarget(
     provider="kimi-code",
@@ -13,4 +42,5 @@ TARGET = HookTarget(
     later_events=(LaterEvent(event="SessionHeartbeat", since=(2, 1, 0)),),
     commands=("kimi", "kimi-code"),
     product="@moonshot-ai/kimi-code",
+    rules=_RULES,
 )

@@ -20,15 +20,12 @@ _RUNTIMES = ("node", "MainThread", "bun", "kimi")
 
 
 def recognise(process: Process, table: ProcessTable) -> Recognised | None:
-    """Ours if it has the title, or is node about to take it, and runs as the same user."""
+    """Ours if it has the title, or is node about to take it, whoever runs it."""
     if not _is_mine(process):
-        return None
-    identity = process.identity
-    if identity is None:
         return None
     return Recognised(
         provider=NAME,
-        identity=identity,
+        identity=process.identity,
         started_at=process.started_at,
         home=_find_home(process),
         mode=_find_mode(process.arguments),
@@ -44,8 +41,6 @@ def _is_mine(process: Process) -> bool:
         return False
     # kimi-cli's helpers are titled kimi-code-worker and kimi-code-bg-worker: only the exact name counts.
     if process.comm != _TITLE and process.comm not in _RUNTIMES:
-        return False
-    if not process.may_touch_our_files:
         return False
     if process.comm == _TITLE and process.arguments == (_TITLE,):
         return True

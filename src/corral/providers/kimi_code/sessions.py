@@ -1,4 +1,4 @@
-"""Every kimi-code session on disk: listed with two stats each when known, read within a budget when not."""
+"""Every kimi-code session on disk: listed with a look at three files each when known, read within a budget when not."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from corral.providers.kimi_code.places import NAME, Bucket, list_buckets
 from corral.providers.kimi_code.state import State, read_state
 from corral.providers.kimi_code.wire import Wire, read_wire
 from corral.system.runtime_claims import read_hint
-from corral.system.stamped import list_stamped
-from corral.system.stamps import Group, read_stamps
+from corral.system.stamped import Stamped, list_stamped, make_group
+from corral.system.stamps import read_stamps
 from corral.system.text import one_line
 
 WIRE = "agents/main/wire.jsonl"
+_FILES = (WIRE, "state.json", "runtime.json")
+"""All that a record rests on."""
 
 
 def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting | Skipped]:
@@ -26,10 +28,7 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting 
         else:
             buckets.append(found)
     repeated = _find_repeated(buckets)
-    # kimi 2.1 replaces state.json whole, and so is runtime.json: both show in the directory's time (2026-11)
-    groups = [
-        Group(bucket.path, [name for one in bucket.sessions for name in (one, f"{one}/{WIRE}")]) for bucket in buckets
-    ]
+    groups = [make_group(bucket.path, bucket.sessions, _FILES) for bucket in buckets]
     for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
         yield from _list_bucket(home.path, bucket, stamps, repeated, known)
 
@@ -51,10 +50,11 @@ def _list_bucket(
     def fingerprint(session_id: str) -> tuple[int, ...]:
         return (session_id in here,)
 
-    def read(session_id: str, changed_at: float) -> SessionRecord:
+    def read(session_id: str) -> SessionRecord:
         return _read_session(home, bucket.name, f"{bucket.path}/{session_id}", session_id, session_id in here)
 
-    return list_stamped(bucket.path, bucket.sessions, stamps, known, sorted(here), fingerprint, read)
+    seen = Stamped(bucket.path, bucket.sessions, _FILES, stamps)
+    return list_stamped(seen, known, sorted(here), fingerprint, read)
 
 
 def _read_session(home: str, bucket: str, path: str, session_id: str, is_repeated: bool) -> SessionRecord:
@@ -78,6 +78,7 @@ def _read_session(home: str, bucket: str, path: str, session_id: str, is_repeate
         turn_started_at=wire.turn_started_at,
         unfinished=wire.unfinished,
         waits_for=wire.waits_for,
+        recorded_at=wire.recorded_at,
         archived=state.archived if state else False,
         sidecar=read_hint(f"{path}/runtime.json"),
         forked_from=one_line(state.forked_from) if state and state.forked_from else None,

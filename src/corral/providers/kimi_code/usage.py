@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import re
+
+from msgspec import structs
 
 from corral.model.usage import TokenUsage, UsageBatch, UsageSource
 from corral.providers.kimi_code.state import seconds
 from corral.providers.kimi_code.usage_lines import LOG, REQUEST_MARKERS, SHELLS, Record, find_command
 from corral.providers.kimi_code.usage_quick import CALL, LINE, REQUEST, USAGE, find_end
-from corral.providers.kimi_code.usage_sources import MAIN
+from corral.providers.kimi_code.usage_sources import KEPT, MAIN
+from corral.sidecar.files import Unreadable, open_regular
 from corral.system.log_records import Takers, list_earlier, make_known, read_records
 from corral.system.usage_batch import Gathered, clean_word, name_call
 
@@ -40,6 +44,9 @@ class _Reading:
         self._knows_request = since == 0
         """False while only the lines before `since` tell whether a request is open."""
         self._before: _Reading | None = None
+        self.ended: set[float] = set()
+        """Requests that a record of usage or the end of their turn has ended."""
+        self._kept: _Reading | None = None
 
     def read(self, stop: int | None) -> _Reading:
         known = {
@@ -63,7 +70,7 @@ class _Reading:
         return True
 
     def _know_ended(self, _line: re.Match[bytes]) -> bool:
-        self.open_request, self._knows_request = None, True
+        self._end_request()
         return True
 
     def _know_call(self, line: re.Match[bytes]) -> bool:
@@ -89,7 +96,7 @@ class _Reading:
             case "llm.request":
                 self._open_request(stamp, record.model, record.model_alias)
             case "turn.ended":
-                self.open_request, self._knows_request = None, True
+                self._end_request()
             case "turn.prompt":
                 self._close_request()
                 self._take_turn(record, stamp, at)
@@ -111,7 +118,7 @@ class _Reading:
     def _take_request(
         self, agent: str, alias: str | None, tokens: TokenUsage, scope: str | None, stamp: str, at: float
     ) -> None:
-        self.open_request, self._knows_request = None, True
+        self._end_request()
         # step.end names the message, but comes later: with it a key would depend on where a reading ended.
         counts = f"{tokens.input},{tokens.output},{tokens.cache_read},{tokens.cache_write}"
         key = f"{agent}:{stamp}:{clean_word(alias)}:{counts}"
@@ -121,6 +128,11 @@ class _Reading:
             return
         model = clean_word(self._find_model(alias)) or None
         self.found.spend(key, at, tokens, agent=None if agent == MAIN else agent, model=model)
+
+    def _end_request(self) -> None:
+        if self.open_request is not None:
+            self.ended.add(self.open_request)
+        self.open_request, self._knows_request = None, True
 
     def _open_request(self, stamp: float, model: str | None, alias: str | None) -> None:
         self.open_request, self._knows_request = stamp, True
@@ -159,7 +171,7 @@ class _Reading:
         if not self._knows_request:
             self.open_request = self._find_open_request()
         at = seconds(self.open_request)
-        if at is not None:
+        if at is not None and self.open_request not in self._read_kept().ended:
             agent = self._source.agent or MAIN
             self.found.leave(f"request:{agent}:{self.open_request:.0f}", at, "killed turn")
         self.open_request, self._knows_request = None, True
@@ -174,6 +186,19 @@ class _Reading:
             if record.type in {"turn.prompt", "turn.ended"} or (record.type == "usage.record" and record.usage):
                 return None
         return None
+
+    def _read_kept(self) -> _Reading:
+        """What this log was before kimi-code cut it: a request that nothing ends here may have its end there."""
+        if self._kept is None:
+            source = structs.replace(self._source, path=self._source.path + KEPT)
+            fd = open_regular(source.path)
+            self._kept = _Reading(source, 0, -1 if isinstance(fd, Unreadable) else fd)
+            if not isinstance(fd, Unreadable):
+                try:
+                    self._kept.read(None)
+                finally:
+                    os.close(fd)
+        return self._kept
 
     def _read_before(self) -> _Reading:
         """All that lies before this reading, for what its lines alone do not tell."""

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from corral.model.key import Home, is_valid_id
 from corral.model.record import Skipped
 from corral.model.usage import UsageSource
-from corral.providers.kimi_code.places import NAME, list_buckets
+from corral.providers.kimi_code.families import find_kin
+from corral.providers.kimi_code.places import NAME, Bucket, list_buckets
 from corral.providers.kimi_code.state import State, read_state
-from corral.system.usage_batch import clean_word
 from corral.system.visits import Visits
 
 MAIN = "main"
 """The agent whose log is the session's own."""
-_MOST_FORKS = 32
+LOG = "wire.jsonl"
+KEPT = ".bak"
+"""kimi 2.1 cuts a log before a line that it can't read, and keeps what it was beside it under this name: the first such
+one, and never another (read in its program, 2026-11)."""
 
 
 def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
@@ -22,36 +25,36 @@ def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[Usa
     visits = visits or Visits()
     visits.scan_below(f"{home.path}/sessions")
     for bucket in list_buckets(home.path):
-        if isinstance(bucket, Skipped):
-            continue
-        for session_id in bucket.sessions:
-            session = f"{bucket.path}/{session_id}"
-            logs = list(_list_logs(session, visits))
-            found = read_state(f"{session}/state.json") if logs else None
-            state = found if isinstance(found, State) else None
-            for path, agent in logs:
-                yield UsageSource(
-                    provider=NAME,
-                    home=home.path,
-                    scope=bucket.name,
-                    session_id=session_id,
-                    path=path,
-                    agent=agent,
-                    work_dir=state.cwd if state else None,
-                    parent_id=clean_word(state.forked_from) if state and state.forked_from else None,
-                    generation=_count_forks(bucket.path, state),
-                )
+        if not isinstance(bucket, Skipped):
+            yield from _list_bucket(home, bucket, visits)
 
 
-def _count_forks(bucket: str, state: State | None) -> int:
-    """How many forks lead to a session from the first one, as far as their state still tells."""
-    count = 0
-    while state is not None and state.forked_from and count < _MOST_FORKS:
-        count += 1
-        parent = state.forked_from
-        found = read_state(f"{bucket}/{parent}/state.json") if is_valid_id(parent) else None
-        state = found if isinstance(found, State) else None
-    return count
+def _list_bucket(home: Home, bucket: Bucket, visits: Visits) -> Iterator[UsageSource]:
+    logs = {one: found for one in bucket.sessions if (found := list(_list_logs(f"{bucket.path}/{one}", visits)))}
+    states: dict[str, State | None] = {}
+    for session_id in logs:
+        found = read_state(f"{bucket.path}/{session_id}/state.json")
+        states[session_id] = found if isinstance(found, State) else None
+    for session_id, kin in find_kin(bucket.path, states).items():
+        state = states[session_id]
+        if kin.unread:
+            visits.deciders.add(kin.unread)
+        before = kin.lineage if kin.family in (session_id, *kin.lineage) else (*kin.lineage, kin.family)
+        for path, agent in logs[session_id]:
+            yield UsageSource(
+                provider=NAME,
+                home=home.path,
+                scope=bucket.name,
+                session_id=session_id,
+                path=path,
+                agent=agent,
+                work_dir=state.cwd if state else None,
+                parent_id=before[0] if before else None,
+                generation=len(before),
+                family=kin.family,
+                lineage=kin.lineage,
+                certainty=kin.certainty,
+            )
 
 
 def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]:
@@ -61,6 +64,7 @@ def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]
             for agent in visits.scan(entry.path):
                 if agent.is_dir(follow_symlinks=False) and is_valid_id(agent.name):
                     for log in visits.scan(agent.path):
-                        if log.name == "wire.jsonl":
-                            visits.settle(agent.path)
+                        if log.name == LOG:
+                            visits.tie(agent.path, log.path)
+                        if log.name in (LOG, LOG + KEPT):
                             yield log.path, None if agent.name == MAIN else agent.name

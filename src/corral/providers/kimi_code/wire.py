@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from corral.model.record import TurnState
+from corral.providers.kimi_code.json_lines import is_json
 from corral.providers.kimi_code.state import seconds
 from corral.sidecar.files import Unreadable
 from corral.system.foreign_json import ForeignDecoder
@@ -26,6 +27,8 @@ class Wire(Struct, kw_only=True):
     waits_for: str | None = None
     first_prompt: str | None = None
     updated_at: float | None = None
+    recorded_at: float | None = None
+    """When the newest record was written, as it says itself."""
     notes: list[str] = []
 
 
@@ -99,8 +102,12 @@ def _read_tail(transcript: Transcript, wire: Wire) -> None:
     """Backwards to the last prompt: its turn is open unless an end of it came after."""
     tail = _Tail()
     for line in transcript.backward(TAIL_BUDGET):
+        if wire.recorded_at is None and (event := _EVENT.decode(line.data)) is not None:
+            wire.recorded_at = seconds(event.time)
         if not any(marker in line.data for marker in _MARKERS):
             tail.steps |= not tail.ended and _STEP_MARKER in line.data
+            if not _looks_whole(line.data):
+                tail.note_garbage(line)
             continue
         event = _EVENT.decode(line.data)
         if event is None:
@@ -131,6 +138,12 @@ def _read_tail(transcript: Transcript, wire: Wire) -> None:
         wire.waits_for = tail.waits_for
     elif tail.ended:
         wire.turn = TurnState.ENDED
+
+
+def _looks_whole(data: bytes) -> bool:
+    """Cheap, for each line of a tail: a record begins and ends with a brace. What does not is looked at closely."""
+    data = data.removesuffix(b"\r")
+    return (data[:1] == b"{" and data[-1:] == b"}") or not data or is_json(data)
 
 
 class _Tail:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.providers import Capabilities, lazy_parts, no_default_model
+from corral.providers import Capabilities, lazy_parts, no_default_model, no_loss, reaches_whole_home
 from corral.providers.qwen_code import processes
 from corral.providers.qwen_code.homes import HOME_VARIABLE, NAME, RUNTIME_VARIABLE, list_homes
 
@@ -16,13 +16,16 @@ capabilities = Capabilities(
     restore="resume",
     proven_versions=("0.24.4",),
     home_variables=(HOME_VARIABLE, RUNTIME_VARIABLE),
-    silent_s=20.0,
+    silent_s=30.0,
     needs_hooks=False,
+    servers_report=True,
     poison=processes.CHILD_VARIABLES,
 )
 
 homes = list_homes
+find_reach = reaches_whole_home
 read_default_model = no_default_model
+read_loss = no_loss
 __getattr__ = lazy_parts(
     __name__,
     list_sessions="sessions",

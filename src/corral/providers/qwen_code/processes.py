@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from corral.model.process import ProcessMode, Recognised
+from corral.model.process import ProcessMode, Recognised, ToldByChild
 from corral.providers.qwen_code.homes import NAME, find_home
+from corral.providers.qwen_code.places import is_session_id
 from corral.system.processes import Process, ProcessTable
+from corral.system.procfs import read_bytes, read_ns_pids
 
 CHILD_VARIABLES = (
     "QWEN_CODE",
@@ -32,6 +34,8 @@ _NODE_OPTIONS_WITH_VALUE = frozenset({"-r", "--require", "--import", "--loader",
 _NO_SCRIPT = frozenset({"-e", "--eval", "-p", "--print", "-pe"})
 _ENTRIES = frozenset({"qwen", "cli-entry.js"})
 _CLI = "cli.js"
+
+_SESSION = b"QWEN_CODE_SESSION_ID="
 
 _NOT_AGENTS = frozenset(
     {"auth", "board", "extensions", "extension", "hooks", "mcp", "review", "sandbox", "sessions", "update"}
@@ -71,7 +75,7 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
     if invocation is None:
         return None
     mode = _tell_mode(invocation.words, process.terminal is not None)
-    if mode is None or process.identity is None:
+    if mode is None:
         return None
     return Recognised(
         provider=NAME,
@@ -83,11 +87,12 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
         terminal=process.terminal,
         version=invocation.version,
         work_dir=process.cwd,
+        told=_find_told(process, table) if _is_one_shot(invocation) else None,
     )
 
 
 def _find_invocation(process: Process) -> _Invocation | None:
-    if process.comm not in _INTERPRETERS or process.state == "Z" or not process.may_touch_our_files:
+    if process.comm not in _INTERPRETERS or process.state == "Z":
         return None
     words = process.arguments[1:]
     position = 0
@@ -156,6 +161,44 @@ def _find_command(words: Sequence[str]) -> str | None:
             return word
         position += 2 if word in _OPTIONS_WITH_VALUE else 1
     return None
+
+
+def _is_one_shot(invocation: _Invocation) -> bool:
+    """Whether it answers one prompt and ends: then it has one session from its start to its end."""
+    options = {word.partition("=")[0] for word in invocation.words}
+    streams = any("stream-json" in word for word in invocation.words)
+    return invocation.is_cli and bool(options & _PROMPTS) and not options & _ACP and not streams
+
+
+def _find_told(process: Process, table: ProcessTable) -> ToldByChild | None:
+    """What the shells of its tools were given as the session's id; None while it runs none.
+
+    qwen 0.24.4 (2026-11): a tool is a direct child with QWEN_CODE=1. A `qwen` that was itself started by a tool has
+    inherited the id of the session around it, and so have its servers and levels: that is not its own.
+    """
+    inherited = _read_session(process)
+    told = [
+        (child, session_id)
+        for child in table.children(process.pid)
+        if child.start_ticks >= process.start_ticks
+        and (session_id := _read_session(child, as_tool=True)) is not None
+        and session_id != inherited
+    ]
+    numbers = read_ns_pids(process.pid)
+    if len({session_id for _, session_id in told}) != 1 or not numbers or process.has_ended():
+        return None
+    child, session_id = told[0]
+    return ToldByChild(numbers[-1], child.pid, session_id, child.started_at)
+
+
+def _read_session(process: Process, *, as_tool: bool = False) -> str | None:
+    """The session in its environment. There is a secret among the rest, which is neither decoded nor kept."""
+    words = (read_bytes(process.pid, "environ") or b"").split(b"\0")
+    if as_tool and b"QWEN_CODE=1" not in words:
+        return None
+    found = next((word for word in words if word.startswith(_SESSION)), b"")
+    session_id = found.removeprefix(_SESSION).decode("ascii", "replace")
+    return session_id if is_session_id(session_id) else None
 
 
 def _find_home(process: Process) -> str | None:

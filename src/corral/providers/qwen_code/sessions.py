@@ -14,6 +14,8 @@ from corral.providers.qwen_code.homes import NAME, find_data_root
 from corral.providers.qwen_code.places import LEDGER_SUFFIX, RUNTIME_SUFFIX, TRANSCRIPT_SUFFIX, is_session_id
 from corral.providers.qwen_code.transcript import TranscriptFacts, read_transcript
 from corral.system.runtime_claims import read_hint
+from corral.system.stamped import is_settled
+from corral.system.stamps import to_stamp
 from corral.system.transcripts import Unreadable
 
 DAMAGED = "some lines are unreadable: a resume may lose what stands before them"
@@ -83,8 +85,7 @@ def _read_known(
         beside = runtime.stat(follow_symlinks=False) if runtime else None
     except OSError as error:
         return _skip(entry.path, error.strerror or str(error))
-    said = (beside.st_mtime_ns, beside.st_ino) if beside else (0, 0)
-    fingerprint = (status.st_size, status.st_mtime_ns, status.st_ino, *said)
+    fingerprint = (*to_stamp(status), *(to_stamp(beside) if beside else ()))
     if record := known.find(entry.path, fingerprint):
         return record
     if not stat.S_ISREG(status.st_mode):
@@ -93,7 +94,8 @@ def _read_known(
     if isinstance(facts, Unreadable):
         return _skip(entry.path, facts.reason)
     record = _to_record(home, scope, session_id, entry.path, facts, status.st_mtime, runtime, archived=archived)
-    known.keep(entry.path, fingerprint, record)
+    if is_settled(fingerprint):
+        known.keep(entry.path, fingerprint, record)
     return record
 
 
@@ -135,6 +137,7 @@ def _to_record(
         turn=TurnState.IN_TOOL if facts.calls_tool and facts.turn is TurnState.OPEN else facts.turn,
         turn_started_at=facts.turn_started_at,
         unfinished=facts.unfinished,
+        recorded_at=facts.updated_at,
         archived=archived,
         sidecar=read_hint(runtime.path) if runtime else None,
         forked_from=facts.forked_from,
@@ -151,7 +154,7 @@ def _read_unspoken(
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
         return _skip(entry.path, error.strerror or str(error))
-    fingerprint = (status.st_size, status.st_mtime_ns, status.st_ino)
+    fingerprint = to_stamp(status)
     if record := known.find(entry.path, fingerprint):
         return record
     runtime = sidecar.read(entry.path)
@@ -171,7 +174,8 @@ def _read_unspoken(
         turn=TurnState.NONE,
         sidecar=read_hint(entry.path),
     )
-    known.keep(entry.path, fingerprint, record)
+    if is_settled(fingerprint):
+        known.keep(entry.path, fingerprint, record)
     return record
 
 

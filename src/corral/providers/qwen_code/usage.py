@@ -19,9 +19,9 @@ from corral.providers.qwen_code.usage_lines import (
     is_tool_result,
     may_matter,
 )
-from corral.providers.qwen_code.usage_sources import list_parents, list_transcripts
+from corral.providers.qwen_code.usage_sources import list_transcripts
 from corral.system.blocks import LARGEST_LINE, read_blocks
-from corral.system.foreign_json import split_records
+from corral.system.foreign_json import NO_OBJECT, is_object, split_records
 from corral.system.usage_batch import Gathered, clean_word, name_call
 
 ABORTED = "aborted turn"
@@ -66,6 +66,8 @@ def read_usage(source: UsageSource, since: int, fd: int) -> UsageBatch:
                 if reader.matters(data):
                     found.offset = block.offset + start
                     reader.take(found.offset, data)
+                elif not (data.startswith(b"{") and data.endswith(b"}")) and not is_object(data):
+                    found.skip(block.offset + start, NO_OBJECT)
                 start = stop + 1
         found.next_offset = block.end
     return found.to_batch()
@@ -165,7 +167,7 @@ class _MonthReader:
         self._root = os.path.dirname(os.path.dirname(source.path))
         self._found = found
         self._present: frozenset[str] | None = None
-        self._parents: frozenset[str] | None = None
+        self._orphans = frozenset(source.orphans)
 
     def matters(self, data: bytes | bytearray) -> bool:
         return bool(data.strip())
@@ -191,7 +193,7 @@ class _MonthReader:
         if stands_in:
             if session_id in self._list_present():
                 return
-            if session_id in self._list_parents():
+            if session_id in self._orphans:
                 self._found.skip(offset, _FORK_HAS_COPIES)
                 return
         counts = line.counts
@@ -219,11 +221,6 @@ class _MonthReader:
         if self._present is None:
             self._present = frozenset(session_id.lower() for _, session_id, _ in list_transcripts(self._root))
         return self._present
-
-    def _list_parents(self) -> frozenset[str]:
-        if self._parents is None:
-            self._parents = frozenset(list_parents(self._root))
-        return self._parents
 
 
 def _response_key(record: Record, event: UiEvent, counts: Counts) -> str | None:

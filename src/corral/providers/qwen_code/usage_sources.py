@@ -32,8 +32,14 @@ def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[Usa
         _note_places(home, root, visits)
     if root is None:
         return
+    present: set[str] = set()
+    parents: set[str] = set()
     for scope, session_id, entry in _list_places(root):
         head = _read_head(entry.path)
+        if entry.is_file(follow_symlinks=False):
+            present.add(session_id.lower())
+        if head.parent_id:
+            parents.add(head.parent_id)
         yield UsageSource(
             provider=NAME,
             home=home.path,
@@ -46,7 +52,8 @@ def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[Usa
         )
     for entry in _list_entries(os.path.join(root, "usage")):
         if _MONTH_FILE.match(entry.name):
-            yield UsageSource(provider=NAME, home=home.path, scope="", session_id="", path=entry.path)
+            orphans = tuple(sorted(parents - present))
+            yield UsageSource(provider=NAME, home=home.path, scope="", session_id="", path=entry.path, orphans=orphans)
 
 
 def _note_places(home: Home, root: str | None, visits: Visits) -> None:
@@ -58,13 +65,6 @@ def _note_places(home: Home, root: str | None, visits: Visits) -> None:
     for project in visits.scan(os.path.join(root, "projects")):
         visits.scan(os.path.join(project.path, "chats"))
         visits.scan(os.path.join(project.path, "chats", "archive"))
-
-
-def list_parents(root: str) -> Iterator[str]:
-    """The sessions that the transcripts there are were forked from."""
-    for _, _, path in list_transcripts(root):
-        if parent_id := _read_head(path).parent_id:
-            yield parent_id
 
 
 def list_transcripts(root: str) -> Iterator[tuple[str, str, str]]:
