@@ -18,6 +18,7 @@ from pathlib import Path
 KIMI_CLI = "1.51.0"  # the last that works: 1.52.0 is a tombstone, see write_tombstone()
 KIMI_CODE = "2.1.0"
 QWEN_CODE = "0.24.4"
+VERSIONS = {"kimi-cli": KIMI_CLI, "kimi-code": KIMI_CODE, "qwen-code": QWEN_CODE}
 NODE_WHEEL = "24.19.0"  # kimi-code needs Node >= 22.19, qwen-code >= 22
 PYTHONS = ("3.13", "3.14", "3.12")  # kimi-cli needs >= 3.12
 INSTALL_SECONDS = 900

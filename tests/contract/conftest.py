@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import homes
+from tests.contract import figures, homes
 from tests.contract.agents import Agents, cache_root, install
 from tests.contract.drive_kimi_cli import KimiCli
 from tests.contract.drive_kimi_code import KimiCode
@@ -18,8 +18,20 @@ from tests.contract.driver import Driver
 from tests.contract.model_server import ModelServer
 
 # What asserts outside of test files should say as much as what asserts in them.
-SCENARIOS = ("life_scenarios", "process_scenarios", "resume_scenarios", "steps", "tab_scenarios", "tab_world")
+SCENARIOS = (
+    "evidence_scenarios",
+    "kill_scenarios",
+    "life_scenarios",
+    "process_scenarios",
+    "resume_scenarios",
+    "reuse_scenarios",
+    "steps",
+    "tab_scenarios",
+    "tab_world",
+)
 pytest.register_assert_rewrite(*(f"tests.contract.{name}" for name in SCENARIOS))
+
+pytest_configure = figures.register
 
 CLIS = ("kimi_cli", "kimi_code", "qwen_code")
 

@@ -25,7 +25,9 @@ class Corral:
         self.home = home
         self.provider = provider
 
-    def run(self, *words: str, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def run(
+        self, *words: str, cwd: Path | None = None, timeout: float = WAIT_SECONDS
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*COMMAND, *words],
             cwd=cwd or self.home.root,
@@ -33,7 +35,7 @@ class Corral:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=timeout,
             check=False,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -94,3 +95,6 @@ class KimiCli(Driver):
 
     def session_ids_on_disk(self) -> set[str]:
         return {path.parent.name for path in (self.home.data / "sessions").glob("*/*/context.jsonl")}
+
+    def owns(self, session_dir: Path, work_dir: Path) -> bool:
+        return session_dir.parent.name == hashlib.md5(str(work_dir).encode(), usedforsecurity=False).hexdigest()

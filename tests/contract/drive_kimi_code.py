@@ -94,3 +94,6 @@ class KimiCode(Driver):
 
     def session_ids_on_disk(self) -> set[str]:
         return {path.parent.name for path in (self.home.data / "sessions").glob("wd_*/*/state.json")}
+
+    def owns(self, session_dir: Path, work_dir: Path) -> bool:
+        return session_dir.parent.name.startswith(f"wd_{work_dir.name}_")

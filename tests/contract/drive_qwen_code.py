@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.contract.driver import Driver
 from tests.contract.model_calls import Call
-from tests.contract.processes import Proc, cmdline
+from tests.contract.processes import Proc, cmdline, inner_pid
 from tests.contract.tui import ESCAPE, READY_SECONDS, Tui, Unsupported
 
 _PLACEHOLDER = "Type your message or @path/to/file"
@@ -48,7 +48,7 @@ class QwenCodeTui(Tui):
     def current_session(self) -> str | None:
         """What its own registry says that it serves; None before it has registered, or while it writes."""
         try:
-            record = json.loads((self.home.data / "sessions" / f"{self.serving_pid()}.json").read_text())
+            record = json.loads((self.home.data / "sessions" / f"{inner_pid(self.serving_pid())}.json").read_text())
         except (OSError, ValueError):
             return None
         return record["sessionId"]

@@ -37,6 +37,10 @@ class Driver:
     @abstractmethod
     def session_ids_on_disk(self) -> set[str]: ...
 
+    def owns(self, session_dir: Path, work_dir: Path) -> bool:
+        """Whether the CLI keeps the sessions of this work directory there."""
+        raise NotImplementedError
+
     def start(
         self,
         work_dir: Path | None = None,
@@ -46,7 +50,8 @@ class Driver:
         args: Sequence[str] = (),
     ) -> Tui:
         argv = [self.command, *self.session_args(session_id, resume), *args]
-        return self.on(Terminal(argv, cwd=work_dir or self.home.work_dir, env=self.home.env))
+        cwd = work_dir or self.home.work_dir
+        return self.on(Terminal(argv, cwd=cwd, env={**self.home.env, "PWD": str(cwd)}))  # as a shell does
 
     def on(self, terminal: Window) -> Tui:
         """The agent that runs on a terminal which somebody else started."""

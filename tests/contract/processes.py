@@ -43,6 +43,12 @@ def read_proc(pid: int) -> Proc | None:
     )
 
 
+def inner_pid(pid: int) -> int:
+    """The number that a process has in its own PID namespace."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("NSpid:")).split()[-1])
+
+
 def cmdline(pid: int) -> list[str]:
     """The argument vector as /proc shows it; empty if the process is gone."""
     try:

@@ -21,6 +21,8 @@ from tests.contract.steps import corral_terminal, find_session, kill_serving, re
 
 
 class TestKimiCli(SessionContract):
+    needs_hooks = False  # its own log tells, as long as it has one session
+
     @pytest.fixture
     def driver(self, kimi_cli: KimiCli) -> KimiCli:
         return kimi_cli

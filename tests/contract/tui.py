@@ -118,7 +118,8 @@ class Tui:
         levels = [proc for proc in descendants(self.terminal.pid) if proc.pid == self.terminal.pid]
         for level in levels:
             children = (proc for proc in descendants(level.pid) if proc.ppid == level.pid and not proc.is_copy)
-            below = filter(self.is_mine, children)
+            # In a container of its own, the CLI is the child of what made that.
+            below = children if level.comm == "unshare" else filter(self.is_mine, children)
             levels.extend(sorted(below, key=lambda proc: proc.start_ticks)[:1])
         if not levels:
             raise ProcessLookupError(f"pid {self.terminal.pid} is gone")

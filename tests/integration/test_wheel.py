@@ -65,10 +65,13 @@ def test_it_answers_serves_the_page_and_shows_the_demo(installed, tmp_path):
     showing = Showing(person, program=str(corral))
     try:
         showing.await_ready()
-        with urllib.request.urlopen(f"{showing.origin}/", timeout=60) as answer:
+        named = {"Host": showing.link.partition("//")[2].partition("/")[0]}
+        page_request = urllib.request.Request(f"{showing.origin}/", headers=named)
+        with urllib.request.urlopen(page_request, timeout=60) as answer:
             page = answer.read().decode()
         (script,) = re.findall(r'<script[^>]* src="\.?/?(assets/[^"]+)"', page)
-        with urllib.request.urlopen(f"{showing.origin}/{script}", timeout=60) as answer:
+        script_request = urllib.request.Request(f"{showing.origin}/{script}", headers=named)
+        with urllib.request.urlopen(script_request, timeout=60) as answer:
             assert "javascript" in answer.headers["Content-Type"] and len(answer.read()) > 1000
         assert showing.sessions()["Rate limiter"]["state"] == "live"
         running = running_in(showing.place)

@@ -75,8 +75,8 @@ class Showing:
     def await_ready(self) -> Showing:
         assert self.process.stdout is not None
         self.link = self.process.stdout.readline().strip()
-        assert self.link.startswith("http://127.0.0.1:"), self.errors.read_text()
-        self.origin = self.link.partition("/#")[0]
+        assert self.link.startswith("http://corral-"), self.errors.read_text()
+        self.origin = "http://127.0.0.1:" + self.link.partition("/#")[0].rpartition(":")[2]
         (self.place,) = self.person.places()
         return self
 

@@ -113,7 +113,7 @@ def test_agents_of_the_person_have_no_part_in_it(showing):
     try:
         words = [sys.executable, "-m", "corral", "ps", "--all", "--json"]
         own = json.loads(subprocess.run(words, env=env, capture_output=True, check=True, timeout=60).stdout)
-        assert running.pid in [one["pid"] for one in own["unattributed"]]
+        assert running.pid in [one["pid"] for one in (*own["unattributed"], *own["no_session_yet"])]
         shown = json.loads(showing.corral("ps", "--all", "--json"))
         assert shown["unattributed"] == []
         assert {one["home"] for one in shown["sessions"]} == {showing.place.agent_home}

@@ -73,9 +73,16 @@ class Machine:
             check=False,
         )
 
+    def corral_alone(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Where no other process of the machine can be seen."""
+        command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-m", "corral", *words]
+        env = {"HOME": str(self.root), "PATH": "/usr/bin:/bin"}
+        return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
     def ps(self, **env: str) -> Any:
         survey = json.loads(self.corral("ps", "--all", "--json", "--provider", "kimi-code", **env).stdout)
-        survey["sessions"] = [row for row in survey["sessions"] if row["home"].startswith(str(self.root))]
+        for part in ("sessions", "unattributed", "no_session_yet"):  # other tests have agents, too
+            survey[part] = [row for row in survey[part] if (row["home"] or "").startswith(str(self.root))]
         return survey
 
     def states(self, **env: str) -> set[str]:
@@ -216,6 +223,51 @@ def test_any_terminal_and_any_output_will_do(machine: Machine, words: tuple[str,
     assert (done.returncode, "could not be written" in done.stderr) == (1, True)
 
 
+def test_installed_hooks_are_not_advised(machine: Machine) -> None:
+    shutil.rmtree(machine.home / "sessions")
+    before = machine.corral_alone("ps", "--all").stdout
+    assert "No agent sessions" in before and "hooks install" in before
+    assert machine.corral("hooks", "install").returncode == 0
+    for words in (("ps", "--all"), ("doctor",)):
+        done = machine.corral_alone(*words)
+        assert "hooks install" not in done.stdout + done.stderr
+    assert "installed" in machine.corral_alone("doctor").stdout
+
+
+def test_hooks_are_not_advised_where_the_configuration_cannot_be_read(machine: Machine) -> None:
+    shutil.rmtree(machine.home / "sessions")
+    (machine.home / "config.toml").write_text("a = 1\nb =\n")
+    pid = machine.start()
+    (process,) = [one for one in machine.ps()["unattributed"] if one["pid"] == pid]
+    assert process["advice"].startswith(f"mend {machine.home}/config.toml: the configuration does not parse")
+    for words in (("ps", "--all"), ("doctor",)):
+        done = machine.corral_alone(*words)
+        assert "hooks install" not in done.stdout + done.stderr
+    said = machine.corral_alone("doctor").stdout
+    assert f"try: mend {machine.home}/config.toml: the configuration does not parse" in said
+    assert "line 2" in said
+    # Also after an installation, when the person breaks the file.
+    (machine.home / "config.toml").write_text("a = 1\n")
+    assert machine.corral("hooks", "install", "kimi-code").returncode == 0
+    with (machine.home / "config.toml").open("a") as config:
+        config.write("b =\n")
+    for words in (("ps", "--all"), ("doctor",), ("hooks", "status")):
+        done = machine.corral_alone(*words)
+        assert "hooks install" not in done.stdout + done.stderr
+
+
+def test_hooks_that_are_switched_off_are_not_advised_again(machine: Machine) -> None:
+    settings = machine.root / ".qwen" / "settings.json"
+    settings.parent.mkdir()
+    settings.write_text('{"disableAllHooks": true}')
+    shutil.rmtree(machine.home)
+    assert machine.corral("hooks", "install", "qwen-code").returncode == 0
+    for words in (("ps", "--all"), ("doctor",), ("hooks", "status")):
+        done = machine.corral_alone(*words)
+        assert "hooks install" not in done.stdout + done.stderr
+    assert "disableAllHooks is true" in machine.corral_alone("doctor").stdout
+
+
 def test_what_a_foreign_file_says_cannot_move_the_cursor(machine: Machine) -> None:
     (path, *_) = (machine.home / "sessions").glob("*/*/state.json")
     state = json.loads(path.read_text())
@@ -282,3 +334,24 @@ def noteworthy(machine: Machine) -> set[str]:
     """What `corral ps` lists without `--all`, as a person would call it."""
     listed = json.loads(machine.corral("ps", "--json", "--provider", "kimi-code").stdout)
     return {row["session_id"] for row in listed["sessions"] if row["home"].startswith(str(machine.root))}
+
+
+def test_a_write_that_nobody_explains_is_a_witness_and_a_touch_is_none(machine: Machine) -> None:
+    assert machine.corral("hooks", "install", "kimi-code").returncode == 0
+    time.sleep(0.05)  # the installation must be older than the process, in ticks of 10 ms
+    pid = machine.start()
+    before = machine.ps()
+    assert [process["pid"] for process in before["no_session_yet"]] == [pid]
+    idle = next(row for row in before["sessions"] if row["state"] == "idle")
+    wire = machine.home / "sessions" / idle["scope"] / idle["session_id"] / "agents" / "main" / "wire.jsonl"
+    wire.touch()
+    (machine.root / "backup").mkdir()
+    shutil.copytree(wire.parent, machine.root / "backup" / "main")
+    assert machine.ps()["unattributed"] == []
+    with wire.open("a") as file:
+        file.write(json.dumps({"type": "usage.record", "time": int(time.time() * 1000)}) + "\n")
+    survey = machine.ps()
+    assert [process["pid"] for process in survey["unattributed"]] == [pid]
+    (written,) = [row for row in survey["sessions"] if row["session_id"] == idle["session_id"]]
+    assert (written["state"], written["maybe_pids"]) == ("unknown", [pid])
+    assert "written" in written["reason"] and str(pid) in written["reason"]

@@ -13,9 +13,11 @@ from unittest import mock
 
 import pytest
 
+from corral.engine.catalogue import find_provider
 from corral.hooks import bundle
 from corral.hooks.command import hook_command, program_path
-from corral.hooks.install import place_program
+from corral.hooks.hook_program import place_program
+from corral.hooks.install import Outcome, Setting, install
 from corral.hooks.journal import read_journals
 from corral.model.journal import Journal
 from corral.verdicts.journal import current_sessions
@@ -121,7 +123,7 @@ class World:
         self.root = root
         self.state, self.data, self.work = root / "my state", root / "my data", root / "work"
         self.work.mkdir()
-        place_program(str(self.data))
+        place_program(str(self.data), str(self.root / "records"))
         Path(program_path(str(self.data))).write_bytes(patient_program())
         self._running: list[Cli] = []
 
@@ -129,6 +131,16 @@ class World:
         path = self.root / f"home of {provider}"
         path.mkdir(exist_ok=True)
         return path
+
+    def install(self, provider: str) -> None:
+        """Our hooks in the home of this provider, as `corral hooks install` puts them there; but patient ones."""
+        target = find_provider(provider).hook_target
+        assert target is not None
+        setting = Setting(
+            target=target, home=str(self.home(provider)), state_dir=str(self.state), data_dir=str(self.data)
+        )
+        assert install(setting).outcome is Outcome.INSTALLED
+        Path(program_path(str(self.data))).write_bytes(patient_program())
 
     def run(self, provider: str, **options: object) -> Cli:
         cli = Cli(self, provider, **options)  # type: ignore[arg-type]

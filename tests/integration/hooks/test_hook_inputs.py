@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.hooks.command import hook_command, program_path
-from corral.hooks.install import place_program
+from corral.hooks.hook_program import place_program
 from corral.hooks.journal import read_journals
 from corral.model.journal import JournalEventKind
 
@@ -118,7 +118,7 @@ def test_garbage_is_not_recorded(world, text):
 
 
 def test_an_input_that_never_ends_is_not_waited_for(world):
-    place_program(str(world.data))  # with its own patience
+    place_program(str(world.data), str(world.root / "records"))  # with its own patience
     run = subprocess.Popen(
         ["/bin/sh", "-c", hook_command("kimi-cli", str(world.data), str(world.state))],
         stdin=-1,

@@ -174,13 +174,23 @@ def test_a_web_server_with_a_terminal_is_known_by_its_registration(world):
     assert cli.current == ["a", "b"]
 
 
-def test_a_heartbeat_asserts_again_what_was_lost_and_changes_no_journal(world):
+def test_a_heartbeat_asserts_again_what_was_lost_and_adds_nothing_to_the_journal(world):
     cli = world.run("kimi-code")
     cli.start("a")
     (cli.session_dir("a") / "runtime.json").unlink()
     before = cli.journal
     cli.beat("a")
-    assert (cli.holder("a"), cli.journal) == (cli.pid, before)
+    assert (cli.holder("a"), cli.journal.events) == (cli.pid, before.events)
+    assert before.heard_at is None and cli.journal.reported_at > before.reported_at
+
+
+def test_a_heartbeat_of_another_session_says_that_its_start_was_not_reported(world):
+    cli = world.run("kimi-code")
+    cli.start("a")
+    cli.session_dir("b")
+    cli.beat("b")
+    assert (cli.current, cli.files()) == (["b"], {"b": cli.pid})
+    assert [event.reason for event in cli.journal.events if event.event == "end"] == ["replaced"]
 
 
 def test_a_late_heartbeat_of_a_session_that_was_left_brings_nothing_back(world):

@@ -140,6 +140,7 @@ def test_a_report_on_its_way_is_not_missing_and_one_that_was_killed_is(world, ki
 
 @pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code"])  # Qwen Code's own registry is asked first, and is right
 def test_what_it_may_have_left_is_unknown_in_every_view(world, provider):
+    world.install(provider)
     cli = world.run(provider)
     write_session(cli, "a")
     cli.start("a")

@@ -29,7 +29,7 @@ def test_every_process_of_the_machine_can_be_asked_everything() -> None:
         assert process.identity is None or process.identity.start_ticks == process.start_ticks
         assert isinstance(process.arguments, tuple) and isinstance(process.environ, dict)
         assert process.terminal is None or process.terminal.startswith("/dev/pts/")
-        list(process.open_files()), list(process.mapped_files())
+        list(process.descriptors()), list(process.mapped_files())
         assert process.pid not in [each.pid for each in table.ancestors(process)]
 
 

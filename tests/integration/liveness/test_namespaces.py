@@ -65,6 +65,49 @@ def test_23_a_containers_process_is_seen_from_the_host() -> None:
     wait_until(lambda: judge(claim) == "stale(gone)", "the rest of the container ends")
 
 
+def test_a_containers_process_under_another_clock_is_not_called_dead() -> None:
+    """In a time namespace of its own a process writes down other start ticks than we read of it."""
+    inner = _free_pid()
+    with _container(inner, "--time", "--boottime", "100000") as (outer, claim):
+        assert claim.start_ticks is not None
+        written_there = msgspec.structs.replace(claim, start_ticks=claim.start_ticks + 100_000 * 100)
+        assert judge(written_there) == "unknown(foreign-namespace) elsewhere"
+        os.kill(outer, 9)
+        wait_until(lambda: judge(written_there) == "stale(gone)", "the container's process ends")
+
+
+def test_a_process_under_another_clock_among_our_pids_is_not_called_reused() -> None:
+    need_root()
+    with running(*unshare("--time", "--boottime", "100000", "--fork", "--kill-child"), need("sleep"), "300") as outside:
+        wait_until(lambda: _sleeper_below(outside.pid) is not None, "the process starts")
+        process = _sleeper_below(outside.pid)
+        assert process is not None
+        claim = exact(process.pid, start_ticks=process.start_ticks + 100_000 * 100)
+        assert judge(claim) == "unknown(undated)"
+        assert judge(exact(process.pid)) == "live(exact)"
+    wait_until(lambda: judge(claim) == "stale(gone)", "the process is gone")
+
+
+def test_a_number_that_another_process_of_the_container_has_now_is_dead() -> None:
+    inner = _free_pid()
+    with _container(inner) as (_, claim):
+        assert claim.start_ticks is not None
+        assert judge(msgspec.structs.replace(claim, start_ticks=claim.start_ticks - 500)) == "stale(gone)"
+
+
+def test_a_container_that_is_not_ours_may_have_the_number() -> None:
+    """As an ordinary user: the namespaces of root's processes can't be read, only the numbers inside."""
+    inner = _free_pid()
+    with _container(inner) as (_, claim):
+        assert claim.pid_ns is not None and claim.start_ticks is not None
+        other = msgspec.structs.replace(claim, pid_ns=claim.pid_ns + 1)
+        older = msgspec.structs.replace(claim, start_ticks=claim.start_ticks - 500)
+        free = msgspec.structs.replace(other, pid=inner - 1000)
+        assert [judge(one) for one in (other, older, free)] == ["stale(gone)"] * 3
+        verdicts = judge_within([need("env")], [other, older, free], uid=NOBODY)
+        assert verdicts == ["unknown(foreign-namespace) elsewhere"] * 2 + ["stale(gone)"]
+
+
 def test_17_under_another_host_name_a_record_is_remote() -> None:
     with running() as child:
         questions = [record(child.pid), exact(child.pid), Question(record(child.pid), identity_of(child.pid))]
@@ -160,12 +203,12 @@ def _sleeper_below(pid: int) -> Process | None:
 
 
 @contextmanager
-def _container(inner_pid: int) -> Iterator[tuple[int, Claim]]:
+def _container(inner_pid: int, *more: str) -> Iterator[tuple[int, Claim]]:
     """A process with this number in PIDs of its own under the host's name: its outer PID, its claim."""
     need_root()
     need("sleep")
     script = f"echo {inner_pid - 1} >/proc/sys/kernel/ns_last_pid; sleep 300 & echo $!; wait"
-    command = [*unshare(*PRIVATE_PIDS), need("sh"), "-c", script]
+    command = [*unshare(*more, *PRIVATE_PIDS), need("sh"), "-c", script]
     with running(*command, stdout=subprocess.PIPE) as outside:
         assert outside.stdout is not None
         assert int(outside.stdout.readline()) == inner_pid
