@@ -51,7 +51,8 @@ lint: $(READY_DEV)
 	$(BIN)/python tools/build_web.py --lint
 
 FAST := tests --ignore tests/contract --ignore tests/browser
-unit: $(READY_DEV)
+unit: $(READY_DEV) web
+	$(BIN)/python -m tests.programs tmux vim less htop strace
 	$(BIN)/pytest -n 2 $(FAST) || { $(IF_ONLY_LATE) && $(BIN)/pytest $(AGAIN) $(FAST); }
 
 # In a PID namespace of their own, where one can be made: agents that run on this machine are none of theirs.
@@ -61,6 +62,9 @@ browser: $(READY_DEV) web
 	$(BIN)/python -m tests.browser.chromium
 	$(ALONE) $(BIN)/pytest -n 2 tests/browser || $(ALONE) $(BIN)/pytest $(AGAIN) tests/browser
 
+# LONG=1: 100 kills per CLI instead of 5, 20,000 reused PIDs instead of 200, and what waits for minutes; what they
+# counted goes into docs/reliability.md. CORRAL_SEED=N repeats what chance decided in an earlier run.
+contract: export CORRAL_LONG := $(LONG)
 contract: $(READY_DEV)
 	$(BIN)/python -m tests.contract.agents
 	$(BIN)/pytest -n 2 --dist loadfile tests/contract || { $(IF_ONLY_LATE) && $(BIN)/pytest $(AGAIN) tests/contract; }

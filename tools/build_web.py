@@ -79,7 +79,7 @@ def run_npm(*words: str, seconds: int) -> None:
     except subprocess.TimeoutExpired as error:
         raise BuildError(f"npm {' '.join(words)}: not done after {seconds} s") from error
     if done.returncode != 0:
-        raise BuildError(f"npm {' '.join(words)}: exit code {done.returncode}\n{(done.stderr or done.stdout)[:3000]}")
+        raise BuildError(f"npm {' '.join(words)}: exit code {done.returncode}\n{(done.stdout + done.stderr)[-3000:]}")
 
 
 def main() -> int:

@@ -16,10 +16,16 @@ HEAD = """\
 This page is made from the code by `tools/make_api_docs.py`; `GET /api/openapi.json` gives the same to programs.
 [server.md](server.md) says how to start the server and how to get in.
 
-Every request needs the exact `Host`, and the cookie of a login or `Authorization: Bearer <token>` with the token from
-`<state>/server/token` (only the static page and the login itself need neither). A change (POST, DELETE) also needs
-`Content-Type: application/json`, `X-Corral: 1` and an `Origin` that is the server's own. Errors are
-`{"error": {"reason", "message", "remedy", "go_there"}}` with status 400, 401, 403, 404, 405, 409, 421, 429 or 500.
+Programs show `Authorization: Bearer <token>` with the token from `<state>/server/token`, and call the server by its
+address, `http://127.0.0.1:<port>`. The page has a name of its own (`corral url --json`: `origin`), and shows what it
+got for its proof. Both need the exact `Host`; only the static page and the proofs need nothing else. There are no
+cookies. A change (POST, DELETE) also needs `Content-Type: application/json`, `X-Corral: 1` and an `Origin` that is
+the server's own. Errors are `{"error": {"reason", "message", "remedy", "go_there"}}` with status 400, 401, 403, 404,
+405, 408, 409, 421, 429 or 500.
+
+How a page gets in: it names its login (or, once, the code of a link, by a hash) with a fresh number, and the server
+proves that it has the key of that login. Only then the page proves the same, and gets a token for five minutes.
+`HMAC-SHA-256` over the words in `src/corral/server/proofs.py`, which contain both numbers, the origin and the login.
 """
 TAIL = """\
 ## Events
@@ -29,12 +35,14 @@ last one as `Last-Event-ID` (or `?after=`) and gets what it missed, or one `resy
 
 | event | data |
 |---|---|
-| `hello` | `{version, event}` |
+| `hello` | `{version, event, beat_s}`: something comes at least every `beat_s` seconds from now on |
+| `beat` | `{}`, when nothing else happened; it has no `id` |
 | `session` | `{change: appeared\\|changed\\|ended\\|gone, session}` as in the list of sessions |
 | `switched` | `{pid, from, to}`: one process went over to another session; both are refs |
 | `tab` | `{change: opened\\|changed\\|closed, tab}` as in the list of tabs |
 | `restore` | `{done, total, failed}` of "restore all" |
 | `usage` | `{usage_today, sessions: {ref: usage}}`: of the sessions whose sums changed |
+| `agents` | `{unattributed, no_session_yet}` as in the list of sessions: all agents without a known one |
 | `degraded` | `{degraded: […]}`: what could not be read or watched, all of it |
 | `resync` | `{reason}`: fetch sessions and tabs anew |
 

@@ -29,8 +29,8 @@ $ corral sql --json "SELECT session_id, cost_usd FROM usage_sessions ORDER BY co
 - **Nothing can be changed.** The file is opened read-only, and a query may do nothing but read these views: no other
   tables, no `ATTACH`, no `PRAGMA`, no extensions.
 - **Logs are read first**, as by `corral usage`, so that the answer is of now; `--stale` asks the ledger as it is.
-- **A damaged ledger is mended** and asked again, which is said. Where rows had been printed by then, you are told to
-  ask again.
+- **All rows of the tables that a query reads are checked first.** A ledger that is not as it was written is
+  [made again](usage.md#the-ledger) before the query is run, which is said. What was lost is said with every answer.
 - **A query has ten seconds**; `--timeout S` gives it more or less.
 - **Money**: `cost_usd` is worked out per request with the same [prices](prices.md) as everywhere, as a floating-point
   number of US dollars. `corral usage` adds up exactly and knows your currency.

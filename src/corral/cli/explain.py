@@ -56,7 +56,9 @@ def render(name: str, report: SessionReport, *, colour: bool) -> list[str]:
         lines.append(f"- pid {pid} runs, is of the same provider and home, and says nothing: it could serve it")
     if report.path:
         durable = "is there" if report.durable else "is not there"
-        lines.append(f"- on disk: what a resume needs {durable}\n    {printable(report.path)}")
+        lines += [f"- on disk: what a resume needs {durable}", f"    {printable(report.path)}"]
+    if report.restore.loss is not None:
+        lines.append(f"- damaged: {printable(report.restore.message or '')}")
     lines += [f"- note: {note}" for note in report.notes]
     lines += [f"- warning: {warning}" for warning in report.warnings]
     return lines

@@ -14,6 +14,7 @@ from corral.cli.screen import table, terminal_width, tilde
 from corral.engine.hook_settings import hook_providers, list_settings
 from corral.hooks.install import Done, Outcome, Setting, install, uninstall
 from corral.hooks.status import Status, read_status
+from corral.system.text import printable
 
 _EPILOG = """\
 examples:
@@ -88,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
         print_json({"schema": 1, "results": results})
     else:
         _print_results(results)
-    return 1 if any(done.outcome is Outcome.REFUSED for done in results) else 0
+    return 1 if any(done.outcome in (Outcome.REFUSED, Outcome.BROKEN) for done in results) else 0
 
 
 def render_status(statuses: Sequence[Status], width: int) -> list[str]:
@@ -117,7 +118,9 @@ def _show_status(settings: Sequence[Setting], as_json: bool) -> int:
 def _print_results(results: Sequence[Done]) -> None:
     for done in results:
         if done.outcome is Outcome.REFUSED:
-            print(f"{done.provider}: refused: {done.message}", file=sys.stderr)
+            print(printable(f"{done.provider}: refused: {done.message}"), file=sys.stderr)
+        elif done.outcome is Outcome.BROKEN:
+            print(printable(f"{done.provider}: {done.message} ({tilde(done.config_path)})"), file=sys.stderr)
         else:
             print(f"{done.provider}: {done.message} ({tilde(done.config_path)})")
             if done.backup:
@@ -127,7 +130,7 @@ def _print_results(results: Sequence[Done]) -> None:
 
 
 def _word(status: Status) -> str:
-    if status.installed:
+    if status.works:
         return "drifted" if status.problems else "installed"
     if status.problems:
         return "broken"

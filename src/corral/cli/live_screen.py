@@ -12,8 +12,11 @@ from contextlib import suppress
 from types import FrameType
 from typing import Any
 
-_ENTER = "\x1b[?1049h\x1b[?25l\x1b[?7l"
-_LEAVE = "\x1b[?7h\x1b[?25h\x1b[?1049l"
+from corral.cli.output import safe_line
+from corral.system.text import control
+
+_ENTER = control("\x1b[?1049h\x1b[?25l\x1b[?7l")
+_LEAVE = control("\x1b[?7h\x1b[?25h\x1b[?1049l")
 _ENDS = (signal.SIGTERM, signal.SIGHUP)
 
 
@@ -57,7 +60,8 @@ class LiveScreen:
         shown = [*lines, footer]
         if len(lines) > room:
             shown = [*lines[: room - 1], f"… {len(lines) - room + 1} more", footer]
-        _write("\x1b[H" + "\r\n".join(f"{line}\x1b[K" for line in shown) + "\x1b[J")
+        between = control("\x1b[K\r\n")
+        _write(control("\x1b[H") + between.join(map(safe_line, shown)) + control("\x1b[K\x1b[J"))
 
     def wait_key(self, seconds: float) -> str | None:
         """What was typed; "" when the terminal is gone; None when nothing was, or its size has changed."""

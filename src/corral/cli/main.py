@@ -6,11 +6,11 @@ import argparse
 import errno
 import gc
 import importlib
-import io
 import os
 import sys
 from collections.abc import Sequence
 
+from corral.cli.output import guard_stream
 from corral.cli.parsers import Parser, format_help
 from corral.errors import CorralError
 from corral.system.light_import import import_msgspec
@@ -29,6 +29,7 @@ COMMANDS = {
     "kill": "end the process that serves a session",
     "serve": "the page: sessions, tabs and what happens, in a browser",
     "url": "a new link into the running server",
+    "logins": "the browsers that are logged in to the page",
     "watch": "what changes, as it happens",
     "top": "what live sessions use of this machine: CPU, memory, processes",
     "usage": "what was spent: tokens and money by day, project, model …",
@@ -139,13 +140,11 @@ def _split_rest(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _prepare_output() -> int:
-    """Signs that a terminal can't show are replaced, never fatal. Non-zero when there is no output at all."""
+    """Guards what is written. Non-zero when there is no output at all."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
         print("corral: there is no standard output", file=sys.stderr)
         return _NO_OUTPUT
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+    sys.stdout, sys.stderr = guard_stream(sys.stdout), guard_stream(sys.stderr)
     return 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from corral.cli.own_command import own_command
 from corral.cli.screen import tilde
 from corral.engine.catalogue import all_providers
+from corral.engine.hook_settings import lack_hooks
 from corral.model.session import Survey
 
 
@@ -16,7 +17,7 @@ def say_nothing_found(survey: Survey) -> list[str]:
         (f"{corral} demo", "everything in a throw-away home, with an agent made for trying"),
         (f"{corral} doctor", "what is installed, and where corral looks"),
     ]
-    if survey.homes:
+    if survey.homes and lack_hooks():
         tries.append((f"{corral} hooks install", "so that running agents tell which session they serve"))
     width = max(len(command) for command, _ in tries)
     return [

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 
 from corral.engine.account import Progress
+from corral.system.text import control
 
 
 def progress_bar() -> Callable[[Progress], None] | None:
@@ -19,8 +20,8 @@ def progress_bar() -> Callable[[Progress], None] | None:
         if time.monotonic() - begun < 0.5 or not progress.total_bytes:
             return
         share = progress.done_bytes / progress.total_bytes
-        end = "\r\x1b[K" if share >= 1 else ""
+        begin, end = control("\r"), control("\r\x1b[K") if share >= 1 else ""
         bar = "█" * int(share * 30)
-        print(f"\rreading logs {bar:<30} {share:4.0%}{end}", end="", file=sys.stderr, flush=True)
+        print(f"{begin}reading logs {bar:<30} {share:4.0%}{end}", end="", file=sys.stderr, flush=True)
 
     return show

@@ -87,18 +87,22 @@ def run(args: argparse.Namespace) -> int:
         print_lines([session.session_id for session in ordered])
     else:
         folded = states is not None and args.state is None
-        today = _say_today() if args.usage else None
+        today, losses = _say_today() if args.usage else (None, [])
         width, colour = terminal_width(), use_colour()
-        print_lines(render(survey, ordered, fold_doubt=folded, width=width, colour=colour, under=under, today=today))
+        lines = render(survey, ordered, fold_doubt=folded, width=width, colour=colour, under=under, today=today)
+        print_lines([*lines, *(paint(f"! {loss}", "amber", colour) for loss in losses)])
     return 0
 
 
-def _say_today() -> dict[str, str]:
+def _say_today() -> tuple[dict[str, str], list[str]]:
+    """What each session cost, and what was lost of all that was counted."""
     from corral.cli.progress import progress_bar
     from corral.cli.usage_table import say_cost
     from corral.engine.spent_today import sum_sessions_today
+    from corral.engine.usage_losses import say_loss
 
-    return {name: say_cost(row) for name, row in sum_sessions_today(progress_bar()).items()}
+    spent = sum_sessions_today(progress_bar())
+    return {name: say_cost(row) for name, row in spent.sessions.items()}, [say_loss(loss) for loss in spent.losses]
 
 
 def render(

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from corral.system.text import printable
+from corral.system.text import control, printable
 
 COLOURS = {
     "green": "32",
@@ -26,7 +26,7 @@ def use_colour() -> bool:
 
 
 def paint(text: str, colour: str | None, enabled: bool) -> str:
-    return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if enabled and colour else text
+    return control(f"\x1b[{COLOURS[colour]}m") + text + control("\x1b[0m") if enabled and colour else text
 
 
 def terminal_width() -> int:

@@ -6,10 +6,12 @@ import argparse
 import itertools
 import sys
 
-from corral.cli.output import print_json, print_lines
+from corral.cli.output import print_csv, print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import cells, paint, table, terminal_width, use_colour
+from corral.engine.plain import to_plain
 from corral.engine.sql import SCHEMA, Answer, ask
+from corral.engine.usage_losses import say_loss
 from corral.errors import CorralError
 from corral.system.text import printable
 
@@ -61,10 +63,10 @@ def run(args: argparse.Namespace) -> int:
 
     def on_mended(notice: str) -> None:
         _tell(notice)
-        if not args.stale:
-            _update()
 
     with ask(args.query, args.timeout, on_mended) as answer:
+        for loss in answer.losses:
+            _tell(say_loss(loss))
         if args.csv:
             _print_csv(answer)
         elif args.json:
@@ -73,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
                 {
                     "schema": SCHEMA,
                     "columns": answer.columns,
+                    "losses": [to_plain(loss) for loss in answer.losses],
                     "rows": [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in rows],
                 }
             )
@@ -107,11 +110,8 @@ def _take(answer: Answer, most: int) -> list[tuple[object, ...]]:
 
 
 def _print_csv(answer: Answer) -> None:
-    import csv
-
-    writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow(answer.columns)
-    writer.writerows(["" if value is None else _plain(value) for value in row] for row in answer.rows)
+    rows = (["" if value is None else _plain(value) for value in row] for row in answer.rows)
+    print_csv(itertools.chain([answer.columns], rows))
 
 
 def _print_table(answer: Answer) -> None:

@@ -20,8 +20,8 @@ examples:
   PS1='$(corral statusline) \\$ '                      in ~/.bashrc
 
 ◆ waits for you, ● other live sessions, ✖ lost in a turn. ~ the model or rate is assumed, + some requests have no
-price, ≥ not all logs could be read in time (corral usage reads them all). What can't be known is a word with a
-question mark. Standard input is not read.
+price, ≥ not all logs could be read in time (corral usage reads them all). "ledger!": something that was counted once
+is lost (corral usage says what). What can't be known is a word with a question mark. Standard input is not read.
 
 exit codes: 0 ok, also when something can't be known · 2 usage"""
 
@@ -55,6 +55,8 @@ def render(glance: Glance, *, colour: bool) -> str:
         parts.append("usage?")
     else:
         parts += _say_today(glance.today, colour)
+        if glance.today.losses:
+            parts.append("ledger!")
     if glance.config_problem:
         parts.append("config?")
     return " · ".join(parts)

@@ -14,10 +14,10 @@ from corral.cli.words import say_state
 from corral.engine.reference import session_ref
 from corral.engine.report import report_session, report_survey
 from corral.engine.selection import NOTEWORTHY
-from corral.engine.watcher import Touched, Troubles, Watcher, WatchEvent
+from corral.engine.watcher import FollowedEnded, Touched, Troubles, Watcher, WatchEvent
 from corral.model.session import Session
 from corral.system.text import printable
-from corral.verdicts.changes import SessionChange, Switched
+from corral.verdicts.changes import AgentsChanged, SessionChange, Switched
 
 _EPILOG = """\
 examples:
@@ -91,12 +91,16 @@ def _print_event(event: WatchEvent, as_json: bool) -> None:
             _print_line({"event": "switched", "pid": event.pid, "from": previous, "to": current})
         case Switched():
             print(f"switched   pid {event.pid} went from {event.previous} to {event.current}")
+        case AgentsChanged() if as_json:
+            _print_line({"event": "agents", **_builtins(event)})
+        case AgentsChanged():
+            print(_say_agents(event))
         case Troubles() if as_json:
             _print_line({"event": "degraded", "degraded": _builtins(event.degraded)})
         case Troubles():
             for one in event.degraded:
                 print(printable(f"degraded   {one.provider}: {one.step}: {one.reason}"))
-        case Touched():
+        case Touched() | FollowedEnded():
             pass
 
 
@@ -105,6 +109,12 @@ def _say(session: Session, change: str) -> str:
     where = tilde(session.work_dir)
     text = f"{change:<10} {said.sign} {said.words:<12} {session.key}  {where}  {session.title or ''}"
     return printable(text).strip() if not change else printable(text).rstrip()
+
+
+def _say_agents(event: AgentsChanged) -> str:
+    silent = [f"{one.provider} pid {one.pid}: session unknown" for one in event.unattributed]
+    silent += [f"{one.provider} pid {one.pid}: no session yet" for one in event.no_session_yet]
+    return printable(f"agents     {'; '.join(silent) or 'each has a known session'}")
 
 
 def _builtins(report: object) -> dict[str, object]:
