@@ -120,7 +120,7 @@ def test_a_subscriber_that_does_not_read_is_told_to_fetch_all_anew_and_costs_lit
                 break
     slow.settimeout(WAIT_SECONDS)
     seen = b""
-    while b"event: resync" not in seen[-(1 << 17) :]:
+    while b"event: resync" not in seen[-(1 << 17) :] or not seen.endswith(b"\n\n\r\n"):  # an event may come in pieces
         more = slow.recv(1 << 16)
         assert more, "the stream ended"
         seen += more
@@ -128,6 +128,12 @@ def test_a_subscriber_that_does_not_read_is_told_to_fetch_all_anew_and_costs_lit
     assert len(seen) < told - MOST_BYTES // 2
     assert serving.process is not None and memory_kb(serving.process.pid) < MOST_KB
     slow.close()
+
+
+def is_stopped(pid: int) -> bool:
+    """A signal is taken by one thread; the others go on until that one has run."""
+    threads = Path(f"/proc/{pid}/task").iterdir()
+    return all((one / "stat").read_text().rpartition(") ")[2].startswith("T") for one in threads)
 
 
 def test_events_that_the_kernel_dropped_are_told_and_made_up_for(world, agent):
@@ -139,6 +145,7 @@ def test_events_that_the_kernel_dropped_are_told_and_made_up_for(world, agent):
         wait_for_line(read, session_id, state="live")
         (path,) = world.root.glob(f".kimi/sessions/*/{session_id}")
         read.process.send_signal(signal.SIGSTOP)
+        wait_until(lambda: is_stopped(read.process.pid), "every thread to stand still: one could empty the queue")
         try:
             for number in range(queue // 2 + 100):
                 os.close(os.open(path / f"x{number}", os.O_CREAT | os.O_WRONLY))
