@@ -214,6 +214,9 @@ def test_a_path_that_is_no_utf8_is_listed_all_the_same(machine: Machine) -> None
 
 @pytest.mark.parametrize("words", [("ps", "--all"), ("doctor",), ("ps", "--json")])
 def test_any_terminal_and_any_output_will_do(machine: Machine, words: tuple[str, ...]) -> None:
+    registry = machine.root / ".kimi" / "kimi.json"
+    registry.parent.mkdir()
+    registry.write_text(json.dumps({"work_dirs": [{"path": "/home/dev/gr\u00fcn", "kaos": "local"}]}))
     assert machine.corral(*words, PYTHONIOENCODING="ascii").returncode == 0
     assert machine.corral(*words, LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0").returncode == 0
     command = [sys.executable, "-m", "corral", *words]

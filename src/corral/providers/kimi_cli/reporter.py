@@ -126,4 +126,6 @@ def bucket_of(work_dir: str) -> str:
         from _md5 import md5  # type: ignore  # hashlib loads OpenSSL: several milliseconds
     except ImportError:
         from hashlib import md5
-    return str(md5(os.fsencode(work_dir), usedforsecurity=False).hexdigest())  # type: ignore
+    # Not os.fsencode: kimi 1.51 takes UTF-8 whatever the locale (2026-11).
+    path = work_dir.encode("utf-8", "surrogateescape")
+    return str(md5(path, usedforsecurity=False).hexdigest())  # type: ignore
