@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
+from corral.model.frames import Attached, Output
 from corral.sidecar.processes import read_identity
 from corral.terminals.client import Client
-from corral.terminals.protocol import Attached, Output
 from corral.terminals.start import Started, start_terminal
 
 ENV = {"PATH": "/usr/bin:/bin", "TERM": "xterm-256color"}

@@ -16,6 +16,7 @@ import shutil
 import signal
 import sys
 import tempfile
+import textwrap
 from dataclasses import asdict
 from pathlib import Path
 
@@ -95,7 +96,7 @@ def main() -> None:
         facts = (
             f"{day:%Y-%m-%d}; best of {args.rounds}; {versions}; {describe_machine()}; load average before: {load:.1f}."
         )
-        write_between(BEGIN, END, [facts, "", *lines])
+        write_between(BEGIN, END, [textwrap.fill(facts, 100, break_on_hyphens=False), "", *lines])
 
 
 if __name__ == "__main__":

@@ -24,17 +24,17 @@ from usage import SETS, prepare
 from usage_kit.peers import install_peers
 from usage_kit.timing import run
 
-from corral.engine.catalogue import find_provider
-from corral.engine.pricer import TablePricer
-from corral.engine.settings import read_settings
-from corral.engine.told_sessions import ToldSessions
-from corral.engine.usage_reading import Pending, Reader
 from corral.model.key import Home
 from corral.model.usage import UsageSource
-from corral.providers.kimi_cli.usage_quick import LINE as KIMI_CLI_LINE
-from corral.providers.kimi_code.usage_quick import LINE as KIMI_CODE_LINE
-from corral.store.ledger import Ledger
-from corral.system.blocks import read_blocks
+from corral.providers.kimi_cli.usage import LINE as KIMI_CLI_LINE
+from corral.providers.kimi_code.usage import LINE as KIMI_CODE_LINE
+from corral.providers.kit.blocks import read_blocks
+from corral.providers.registry import find_provider
+from corral.providers.settings import read_settings
+from corral.usage.journaled import ReportedSessions
+from corral.usage.ledger import Ledger
+from corral.usage.pricer import TablePricer
+from corral.usage.read import Pending, Reader
 
 PLACES = {"kimi-cli": (".kimi", KIMI_CLI_LINE), "kimi-code": (".kimi-code", KIMI_CODE_LINE)}
 
@@ -77,8 +77,8 @@ def main() -> None:
         place, line = PLACES[name]
         provider = find_provider(name)
         listed = Home(provider=name, path=str(home / place), is_default=True, origin="default")
-        sources = list(provider.list_usage_sources(listed))
-        reader = Reader(TablePricer(read_settings()), ToldSessions(f"{temporary}/state"))
+        sources = list(provider.usage.list_sources(listed, None))
+        reader = Reader(TablePricer(read_settings()), ReportedSessions(f"{temporary}/state"))
         pending = [Pending(provider, source, None, 0) for source in sources]
 
         def match_lines(data: bytearray, length: int) -> None:
@@ -91,7 +91,7 @@ def main() -> None:
         def take() -> None:
             for source in sources:
                 fd = os.open(source.path, os.O_RDONLY)
-                provider.read_usage(source, 0, fd)
+                provider.usage.read(source, 0, fd)
                 os.close(fd)
 
         def store() -> None:

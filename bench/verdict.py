@@ -11,12 +11,12 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
+from corral.machine.host import read_host_facts
+from corral.machine.probe import probe_claim
+from corral.machine.processes import ProcessTable
 from corral.model.claim import Claim, ClaimKind
 from corral.model.process import HostFacts
-from corral.system.host import read_host_facts
-from corral.system.probe import probe_claim
-from corral.system.processes import ProcessTable
-from corral.verdicts.liveness import decide_liveness
+from corral.sessions.decide.liveness import decide_liveness
 
 GOAL_US = 100.0
 TABLE_GOAL_US_PER_PROCESS = 10_000 / 300

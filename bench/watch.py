@@ -18,6 +18,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 from collections.abc import Iterator
@@ -73,7 +74,7 @@ def main() -> int:
         facts = (
             f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d}; {describe_machine()}; load average before: {load:.1f}."
         )
-        write_between(BEGIN, END, [facts, "", *tabulate(report)])
+        write_between(BEGIN, END, [textwrap.fill(facts, 100, break_on_hyphens=False), "", *tabulate(report)])
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -13,51 +14,49 @@ PAGE = Path(__file__).resolve().parents[1] / "docs" / "api.md"
 HEAD = """\
 # The HTTP API of `corral serve`
 
-This page is made from the code by `tools/make_api_docs.py`; `GET /api/openapi.json` gives the same to programs.
-[server.md](server.md) says how to start the server and how to get in.
+`tools/make_api_docs.py` makes this page from the code; `GET /api/openapi.json` gives programs the
+same. [server.md](server.md) says how to start the server and how to log in.
 
-Programs show `Authorization: Bearer <token>` with the token from `<state>/server/token`, and call the server by its
-address, `http://127.0.0.1:<port>`. The page has a name of its own (`corral url --json`: `origin`), and shows what it
-got for its proof. Both need the exact `Host`; only the static page and the proofs need nothing else. There are no
-cookies. A change (POST, DELETE) also needs `Content-Type: application/json`, `X-Corral: 1` and an `Origin` that is
-the server's own. Errors are `{"error": {"reason", "message", "remedy", "go_there"}}` with status 400, 401, 403, 404,
-405, 408, 409, 421, 429 or 500.
+**Programs** send `Authorization: Bearer <token>`, with the token from `<state>/server/token`, and
+call the server by its address, `http://127.0.0.1:<port>`. Read both files each time: a token is
+void once the port has been released.
 
-How a page gets in: it names its login (or, once, the code of a link, by a hash) with a fresh number, and the server
-proves that it has the key of that login. Only then the page proves the same, and gets a token for five minutes.
-`HMAC-SHA-256` over the words in `src/corral/server/proofs.py`, which contain both numbers, the origin and the login.
+**The page** has a name of its own (`corral url --json`: `origin`), and sends the token that it got
+for its proof.
+
+Both need the exact `Host`. Only the static page and the proofs need nothing else. There are no
+cookies. A change (POST, DELETE) also needs `Content-Type: application/json`, `X-Corral: 1` and an
+`Origin` that is the server's own. Errors are
+`{"error": {"reason", "message", "remedy", "go_there"}}` with status 400, 401, 403, 404, 405, 408,
+409, 421, 429 or 500. `reason` is one of a [closed list](#refusal); [restore.md](restore.md) says
+what those about sessions and tabs mean.
+
+How a page logs in: it sends a fresh number with the name of its login (or, once, with a hash of a
+link's code), and the server proves that it has the key of that login. Only then does the page prove
+the same, and gets a token for five minutes. The proof is an `HMAC-SHA-256` over the words in
+`src/corral/server/proofs.py`, which contain both numbers, the origin and the login.
 """
-TAIL = """\
+EVENTS = """\
 ## Events
 
-`GET /api/events` is a stream of server-sent events. `id` grows, also over restarts; a client that comes back sends the
-last one as `Last-Event-ID` (or `?after=`) and gets what it missed, or one `resync`.
+`GET /api/events` is a stream of server-sent events. `id` only grows, also across restarts. A client
+that reconnects sends the last one as `Last-Event-ID` (or `?after=`) and gets what it missed, or one
+`resync`.
 
-| event | data |
-|---|---|
-| `hello` | `{version, event, beat_s}`: something comes at least every `beat_s` seconds from now on |
-| `beat` | `{}`, when nothing else happened; it has no `id` |
-| `session` | `{change: appeared\\|changed\\|ended\\|gone, session}` as in the list of sessions |
-| `switched` | `{pid, from, to}`: one process went over to another session; both are refs |
-| `tab` | `{change: opened\\|changed\\|closed, tab}` as in the list of tabs |
-| `restore` | `{done, total, failed}` of "restore all" |
-| `usage` | `{usage_today, sessions: {ref: usage}}`: of the sessions whose sums changed |
-| `agents` | `{unattributed, no_session_yet}` as in the list of sessions: all agents without a known one |
-| `degraded` | `{degraded: […]}`: what could not be read or watched, all of it |
-| `resync` | `{reason}`: fetch sessions and tabs anew |
-
+"""
+TAIL = """\
 ## Terminals
 
-`/api/tabs/{tab}/terminal` is a WebSocket. The client speaks first, as text:
-`{"attach": offset or null, "columns", "rows", "visible", "terminal"}`. `terminal` is what `attached` said
-the last time, or null: an offset and what is typed are meant for that terminal, and when the tab has another one by
+`/api/tabs/{tab}/terminal` is a WebSocket. The client speaks first, as text: `{"attach": offset or
+null, "columns", "rows", "visible", "terminal"}`. `terminal` is what `attached` said the last time,
+or null. The offset and what is typed are meant for that terminal: if the tab has another one by
 now, the socket is closed with 4409 before anything reaches it.
 
 | from the server | |
 |---|---|
-| binary | 1 byte kind, 8 bytes offset (big-endian), bytes. Kinds: 0 output, 1 output of before the attach, 2 modes |
+| binary | 1 byte kind, 8 bytes offset (big-endian), bytes. Kinds: 0 output, 1 output from before the attach, 2 modes |
 | `{"attached": {offset, oldest, head, columns, rows, terminal}}` | where the stream begins, and in which terminal |
-| `{"gap": {offset, end}}` | output no longer kept: clear; what a new viewer gets follows |
+| `{"gap": {offset, end}}` | output that is no longer kept: clear the screen; what a new viewer gets follows |
 | `{"size": {columns, rows}}`, `{"exit": status}`, `{"failed": {code, message}}`, `{"pong": n}` | |
 
 | from the client | |
@@ -66,9 +65,16 @@ now, the socket is closed with 4409 before anything reaches it.
 | `{"resize": [columns, rows]}`, `{"visible": bool}`, `{"ping": n}` | |
 | `{"ack": offset}` | written up to there; the server sends at most 512 KiB ahead of it |
 
-Modes are to be written too; they have no offset. Close codes: 4404 no such tab, 4409 it has another terminal by now,
-4410 its program has ended, 1012 the server stops: come back; 1013 its holder does not answer, which `failed`
-(`not_answering`) says before: come back later. What is refused gets an HTTP status instead of a WebSocket.
+Write modes to the screen too; they have no offset. A refused request gets an HTTP status instead of
+a WebSocket. Close codes:
+
+| code | means |
+|---|---|
+| 4404 | there is no such tab |
+| 4409 | the tab has another terminal by now |
+| 4410 | its program has ended |
+| 1012 | the server stops: reconnect |
+| 1013 | its holder does not answer, as `failed` (`not_answering`) said before: reconnect later |
 """
 
 
@@ -88,8 +94,8 @@ def render(document: dict[str, Any]) -> str:
         for method, operation in operations.items():
             rows.append(_row(path, method, operation))
     parts = [HEAD, "\n".join(rows) + "\n", "## Messages\n"]
-    parts += [_message(name, schema) for name, schema in schemas.items()]
-    return "\n".join([*parts, TAIL])
+    parts += [_message(name, schema) for name, schema in schemas.items() if "oneOf" not in schema]
+    return "\n".join([*parts, EVENTS, _events(document["components"]["schemas"]), TAIL])
 
 
 def _row(path: str, method: str, operation: dict[str, Any]) -> str:
@@ -110,7 +116,9 @@ def _content(body: dict[str, Any]) -> str:
 def _message(name: str, schema: dict[str, Any]) -> str:
     lines = [f"### {name}", ""]
     if description := schema.get("description"):
-        lines += [" ".join(description.split()), ""]
+        lines += [textwrap.fill(" ".join(description.split()), 100, break_long_words=False, break_on_hyphens=False), ""]
+    if words := schema.get("enum"):
+        lines += [textwrap.fill(_type({"enum": words}), 100, break_on_hyphens=False), ""]
     properties: dict[str, Any] = schema.get("properties", {})
     if properties:
         lines += ["| field | |", "|---|---|"]
@@ -120,6 +128,15 @@ def _message(name: str, schema: dict[str, Any]) -> str:
             lines.append(f"| `{field}` | {_type(kind)}{default} |")
         lines.append("")
     return "\n".join(lines)
+
+
+def _events(schemas: dict[str, Any]) -> str:
+    rows = ["| event | data | |", "|---|---|---|"]
+    for one in schemas["ServerEvent"]["oneOf"]:
+        name, data = one["properties"]["event"]["const"], one["properties"]["data"]
+        said = schemas[data["$ref"].rpartition("/")[2]].get("description", "")
+        rows.append(f"| `{name}` | {_type(data)} | {' '.join(said.split())} |")
+    return "\n".join(rows) + "\n"
 
 
 def _type(schema: dict[str, Any]) -> str:

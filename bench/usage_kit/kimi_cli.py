@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import time
 import uuid
@@ -30,20 +31,33 @@ class Shape:
     total_bytes: int
     result: int
     seed: int = 1
+    week_share: float = 0.08
+    """Of the bytes: what is in files that were last written in the last 7 days."""
     fork_share: float = 0.05
     agent_share: float = 0.2
     legacy_share: float = 0.08
+
+    def choose_days(self, chance: random.Random) -> float:
+        """How many days ago a session begins that is over within half a day."""
+        return 0.5 + chance.random() * 6 if chance.random() < self.week_share else 8 + chance.random() * (DAYS - 8)
 
 
 @dataclass(slots=True)
 class _Log:
     lines: list[str] = field(default_factory=list)
     size: int = 0
+    ends_at: float = 0.0
+
+    def write(self, path: Path) -> None:
+        """With the time of its last record, as the CLI would have left it."""
+        path.write_text("".join(self.lines))
+        os.utime(path, (self.ends_at, self.ends_at))
 
     def add(self, at: float, kind: str, payload: str) -> None:
         line = f'{{"timestamp": {at!r}, "message": {{"type": "{kind}", "payload": {payload}}}}}\n'
         self.lines.append(line)
         self.size += len(line)
+        self.ends_at = max(self.ends_at, at)
 
 
 class KimiHome:
@@ -71,7 +85,7 @@ class KimiHome:
             else:
                 log = self._session(place)
                 forkable = [*forkable[-20:], (session_id, log)]
-            (place / "wire.jsonl").write_text("".join(log.lines))
+            log.write(place / "wire.jsonl")
             self._write_rest(place, number)
         entries = [{"path": path, "kaos": "local", "last_session_id": None} for path in self._work_dirs]
         (self._data / "kimi.json").write_text(json.dumps({"work_dirs": entries}))
@@ -96,12 +110,12 @@ class KimiHome:
         """A part of another session, verbatim, and a turn of its own."""
         log = _Log(origin.lines[: max(2, len(origin.lines) * 2 // 3)])
         log.size = sum(map(len, log.lines))
-        self._turn(log, self._now - self._chance.random() * 86_400, None)
+        self._turn(log, max(origin.ends_at, self._now - self._shape.choose_days(self._chance) * 86_400), None)
         return log
 
     def _session(self, place: Path) -> _Log:
         log = _Log(['{"type": "metadata", "protocol_version": "1.10"}\n'])
-        at = self._now - self._chance.random() * DAYS * 86_400
+        at = self._now - self._shape.choose_days(self._chance) * 86_400
         goal = self._shape.total_bytes / self._shape.sessions * self._chance.lognormvariate(-0.18, 0.6)
         kind = self._chance.random()
         while log.size < goal:
@@ -171,8 +185,9 @@ class KimiHome:
             record = line.partition('"event": ')[2].rstrip("\n")[:-3]
             stamp = float(line[len('{"timestamp": ') : line.index(",")]) - 0.001
             mine.lines.append(f'{{"timestamp": {stamp!r}, "message": {record}}}\n')
+            mine.ends_at = stamp
         target = place / "subagents" / agent
         target.mkdir(parents=True)
-        (target / "wire.jsonl").write_text("".join(mine.lines))
+        mine.write(target / "wire.jsonl")
         (target / "meta.json").write_text(json.dumps({"agent_id": agent, "subagent_type": "coder"}))
         return at

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import time
 import uuid
 from pathlib import Path
 
-from usage_kit.kimi_cli import DAYS, DIRECTORIES, Shape
+from usage_kit.kimi_cli import DIRECTORIES, Shape
 from usage_kit.text import Text
+
+
+def _write(path: Path, lines: list[str]) -> None:
+    """With the time of its last record, as the CLI would have left it."""
+    path.write_text("".join(lines))
+    at = int(lines[-1].rpartition('"time":')[2].partition("}")[0].partition(",")[0]) / 1000
+    os.utime(path, (at, at))
 
 
 class KimiCodeHome:
@@ -40,7 +48,7 @@ class KimiCodeHome:
             else:
                 lines = self._session(place)
                 earlier = [*earlier[-10:], (session_id, lines)]
-            (place / "agents" / "main" / "wire.jsonl").write_text("".join(lines))
+            _write(place / "agents" / "main" / "wire.jsonl", lines)
             state = {"id": session_id, "version": 2, "cwd": f"/src/project-{number % DIRECTORIES}", "agents": {}}
             if parent is not None:
                 state["forkedFrom"] = parent
@@ -49,7 +57,7 @@ class KimiCodeHome:
         (self._data / "session_index.jsonl").write_text("".join(index))
 
     def _session(self, place: Path) -> list[str]:
-        at = int((self._now - self._chance.random() * DAYS * 86_400) * 1000)
+        at = int((self._now - self._shape.choose_days(self._chance) * 86_400) * 1000)
         goal = self._shape.total_bytes / self._shape.sessions * self._chance.lognormvariate(-0.18, 0.6)
         lines = self._head("main", at)
         size, turn = sum(map(len, lines)), 0
@@ -63,7 +71,7 @@ class KimiCodeHome:
             own = self._head("agent-0", at)
             self._turn(own, at, "agent-0", 0)
             (place / "agents" / "agent-0").mkdir()
-            (place / "agents" / "agent-0" / "wire.jsonl").write_text("".join(own))
+            _write(place / "agents" / "agent-0" / "wire.jsonl", own)
         return lines
 
     def _head(self, agent: str, at: int) -> list[str]:

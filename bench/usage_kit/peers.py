@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 import re
@@ -26,6 +27,8 @@ class Tool:
     argv: tuple[str, ...]
     keeps: tuple[str, ...]
     env: tuple[tuple[str, str], ...] = ()
+    week: tuple[str, ...] = ()
+    """The words that ask about the last 7 days alone."""
 
     @property
     def has_cache(self) -> bool:
@@ -39,8 +42,20 @@ def cache_root() -> Path:
 
 def find_corral() -> Tool:
     corral = Path(sys.executable).parent / "corral"
+    week_ago = _find_week_ago().isoformat()
     said = subprocess.run([corral, "--version"], capture_output=True, text=True, check=True).stdout.split()[-1]
-    return Tool("corral", said, (str(corral), "usage", "--tz", "UTC"), (".local/state/corral", ".cache/corral"))
+    return Tool(
+        "corral",
+        said,
+        (str(corral), "usage", "--tz", "UTC"),
+        (".local/state/corral", ".cache/corral"),
+        week=("--since", week_ago),
+    )
+
+
+def _find_week_ago() -> datetime.date:
+    """The same midnight for all who are asked about the last 7 days."""
+    return datetime.datetime.now(datetime.UTC).date() - datetime.timedelta(days=7)
 
 
 def install_peers() -> list[Tool]:
@@ -58,8 +73,9 @@ def install_peers() -> list[Tool]:
         Tool(
             "ccusage",
             package_version(modules, "@ccusage/ccusage-linux-x64"),
-            (str(ccusage), "daily", "--offline", "--json"),
+            (str(ccusage), "daily", "--offline", "--json", "--timezone", "UTC"),
             (),
+            week=("--since", _find_week_ago().strftime("%Y%m%d")),
         ),
         # Native, without its launcher, and without asking anyone for prices: both are in its favour.
         Tool(

@@ -24,13 +24,13 @@ class Run:
     ok: bool
 
 
-def run(tool: Tool, home: Path) -> Run:
+def run(tool: Tool, home: Path, more: tuple[str, ...] = ()) -> Run:
     """One run in a home of its own, with nothing of the caller's environment but PATH."""
     env = {"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8", **dict(tool.env)}
     with tempfile.TemporaryFile("w+b") as file:
         actions = [(os.POSIX_SPAWN_DUP2, file.fileno(), 1), (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0)]
         begun = time.perf_counter()
-        pid = os.posix_spawn(tool.argv[0], tool.argv, env, file_actions=actions)
+        pid = os.posix_spawn(tool.argv[0], (*tool.argv, *more), env, file_actions=actions)
         status, usage = _wait(pid, begun + _MOST_SECONDS)
         wall = time.perf_counter() - begun
         file.seek(0)

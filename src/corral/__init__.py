@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from corral.version import __version__
 
-TYPE_CHECKING = False  # as of `typing`, which takes longer to import than a warm `corral usage` may
+TYPE_CHECKING = False  # as of `typing`, which a user of `corral.sidecar` need not import
 
 if TYPE_CHECKING:
     from corral.api import session, session_of, sessions

@@ -2,26 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
-from corral.engine.catalogue import find_provider
-from corral.engine.naming import find_session
-from corral.engine.selection import Selection
-from corral.engine.survey import take_survey
+from corral.model.selection import Selection
 from corral.model.session import Session
 from corral.model.verdict import State
+from corral.sessions import find_session, take_survey
+from corral.sessions import list_sessions as sessions
 
-
-def sessions(*, provider: str | None = None, states: Collection[State] | None = None) -> list[Session]:
-    """Every session on this machine as it is now, newest first; narrowed to a provider or to some states.
-
-    Reads disk and process table; starts nothing, writes nothing of a provider's. Takes about as long as `corral ps`.
-    """
-    survey = take_survey(
-        Selection(states=frozenset(states) if states is not None else None),
-        [find_provider(provider)] if provider is not None else None,
-    )
-    return sorted(survey.sessions, key=lambda session: session.updated_at or 0.0, reverse=True)
+__all__ = ["session", "session_of", "sessions"]
 
 
 def session(name: str) -> Session:

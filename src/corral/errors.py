@@ -1,15 +1,21 @@
-"""The one exception that a person is meant to see: a message, what to do, and the exit code."""
+"""Exceptions that views catch: first the one that a person is meant to see, with what to do and the exit code."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 class CorralError(Exception):
-    """Something the person can understand and act on. Anything else that rises is a bug (exit code 70)."""
+    """Something the person can understand and act on. Anything else that rises is a bug (exit code 70).
 
-    def __init__(self, message: str, *, hint: str | None = None, exit_code: int = 1) -> None:
+    The message, what it lists and each hint are one line each: a newline in them is foreign.
+    """
+
+    def __init__(self, message: str, *, hint: str | Sequence[str] | None = None, exit_code: int = 1) -> None:
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.listed: tuple[str, ...] = ()
+        self.hints = (hint,) if isinstance(hint, str) else tuple(hint or ())
         self.exit_code = exit_code
 
 
@@ -21,7 +27,20 @@ class NotFound(CorralError):
 
 
 class Ambiguous(CorralError):
-    """Several things are called so; the message lists them."""
+    """Several things are called so."""
 
-    def __init__(self, message: str, *, hint: str | None = None) -> None:
+    def __init__(self, message: str, listed: Sequence[str] = (), *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint, exit_code=3)
+        self.listed = tuple(listed)
+
+
+class NotReachable(Exception):
+    """A terminal has no holder to speak to, and why."""
+
+
+class Silent(NotReachable):
+    """There is one, and it does not answer."""
+
+    def __init__(self, message: str, remedy: str) -> None:
+        super().__init__(message)
+        self.remedy = remedy

@@ -1,3 +1,3 @@
 """The version of corral, read by the package build and by `corral --version`."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"

@@ -28,11 +28,12 @@ class Site(World):
         """For programs; the page has a name of its own."""
         self.errors = (root / "serve.err").open("w")
         self.server: subprocess.Popen[str] | None = None
+        self.command = [sys.executable, "-m", "corral"]
 
     def start(self) -> str:
         """Start the server; returns the link that logs one browser in."""
         self.server = subprocess.Popen(
-            [sys.executable, "-m", "corral", "serve", "--port", str(self.port)],
+            [*self.command, "serve", "--port", str(self.port)],
             env=self.env,
             cwd=self.work,
             stdin=subprocess.DEVNULL,

@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import expect
 
-from corral.system.places import DEMO_VARIABLE
+from corral.machine.places import DEMO_VARIABLE
 
 
 def test_the_page_of_a_demonstration_says_that_nothing_in_it_is_the_persons_own(site, visit):

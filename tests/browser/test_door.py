@@ -7,6 +7,7 @@ import json
 import queue
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Generator
 from pathlib import Path
@@ -193,13 +194,68 @@ def test_the_open_page_says_what_to_do_when_its_address_is_no_longer_ours(site, 
     seen.is_ready()
 
 
+SHORT_TOKENS = """
+import sys
+from corral.cli.main import run
+from corral.server import credentials, door
+credentials.TOKEN_SECONDS, door.TOKEN_SECONDS = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+run()
+"""
+"""corral with tokens of so many seconds, and pages told of so many."""
+
+
+@pytest.mark.parametrize(("seconds", "told", "refused"), [(2, 300, 1), (62, 62, 0)], ids=["unforeseen", "foreseen"])
+def test_a_page_that_stays_open_proves_itself_again_and_nobody_notices(site, visit, seconds, told, refused):
+    """Whether the server forgets its token earlier than it said, or the page renews it a minute before its end."""
+    site.command = [sys.executable, "-c", SHORT_TOKENS, str(seconds), str(told)]
+    link = site.start()
+    seen = visit(link).is_ready()
+    asked: list[tuple[str, int]] = []
+    seen.page.on("response", lambda one: asked.append((one.url.rpartition("/api/")[2].partition("?")[0], one.status)))
+    seen.page.wait_for_timeout(4000)
+    quiet, tab = len(asked), site.run_detached()
+    seen.page.goto(f"{origin_of(link)}/#/tab/{tab}")
+    seen.shows("session ")
+    since = asked[quiet:]
+    assert [one for one in since if one[1] == 401] == [("tickets", 401)] * refused
+    assert [name for name, _ in since].count("prove") == 1
+    seen.focus()
+    seen.page.wait_for_timeout(4000)
+    seen.types("still here")
+    seen.shows("still here")
+    seen.page.goto(f"{origin_of(link)}/#/usage")
+    expect(seen.page.get_by_role("main")).to_contain_text("Usage")
+    seen.is_ready()
+    # The first answer may be told of after the page is ready.
+    assert not [one for one in asked[quiet:] if one[0] == "events"], "what is open already stays open"
+
+
+def test_a_link_in_the_address_of_an_open_page_is_taken_and_does_not_stay_there(site, visit):
+    """Only the part behind # changes: no page is loaded."""
+    seen = visit(site.start()).is_ready()
+    assert site.corral("logins", "--end-all").returncode == 0
+    expect(seen.page.get_by_role("alert")).to_contain_text("no longer logged in")
+    used = site.link()
+    seen.page.goto(used)
+    seen.is_ready()
+    assert "code=" not in seen.page.url
+    (login,) = site.json("logins")["logins"]
+    seen.page.goto(used)  # in the midst of work, and it is void by now
+    expect(seen.page.get_by_text("This link was used already, or is too old.")).to_be_visible()
+    seen.is_ready()
+    seen.page.go_back()
+    assert "code=" not in seen.page.url and not site.json("logins")["logins"][1:]
+    assert site.json("logins")["logins"][0]["login"] == login["login"]
+
+
 def test_cookies_that_others_set_for_our_name_lock_nobody_out(site, visit, squat):
     link = site.start()
     tab = site.run_detached()
     other = squat(0)
     name = origin_of(link).partition("//")[2].rpartition(":")[0]
     seen = visit(f"http://{name}:{other.port}/bomb")
-    assert sum(len(one["value"]) for one in seen.context.cookies()) > 300_000
+    # What a script sets reaches the browser's store a little later.
+    wait_until(lambda: sum(len(one["value"]) for one in seen.context.cookies()) > 300_000, "the cookies")
     seen.page.goto(link)
     seen.is_ready()
     seen.page.goto(f"{origin_of(link)}/#/tab/{tab}")

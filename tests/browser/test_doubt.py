@@ -27,7 +27,7 @@ def stray(site):
 
 
 def open_row(seen: Seen, title: str) -> None:
-    seen.click("1 maybe open")
+    seen.click("1 unknown")
     seen.row(title).click()
 
 
@@ -109,7 +109,7 @@ def test_an_agent_that_reports_to_nobody_comes_and_goes_in_the_list(site: Site, 
     seen = visit(site.start()).is_ready()
     for _ in range(3):
         process = stray()
-        line = seen.page.get_by_text(f"pid {process.pid}: it reports to nobody")
+        line = seen.page.get_by_text(f"pid {process.pid}: corral can't see its session")
         expect(line).to_be_visible()
         end_stray(process)
         expect(line).to_have_count(0)

@@ -9,8 +9,8 @@ import sys
 
 from playwright.sync_api import Locator, expect
 
+from corral.model.frames import Picture
 from corral.terminals.client import Client
-from corral.terminals.protocol import Picture
 from corral.terminals.start import start_terminal
 from tests.browser.chromium import FLAGS, WEBGL, find_chromium
 from tests.browser.seen import Seen
@@ -116,7 +116,7 @@ def test_vim_is_shown_as_it_is_after_windows_of_other_sizes(site, visit, tmp_pat
     for size, keys in (((120, 30), b"\x06\x05"), ((90, 20), b"\x04jj"), ((90, 20), b"gg")):
         with Viewing(Client(directory, tab)) as window:
             window.client.attach(None, *size, picture=True)
-            window.wait_frame(Picture)
+            window.wait(lambda window=window: window.last(Picture) or window.output, "what vim shows")
             window.client.type(keys)
             window.wait_more(1)
     seen = visit(site.start()).is_ready()
@@ -127,6 +127,27 @@ def test_vim_is_shown_as_it_is_after_windows_of_other_sizes(site, visit, tmp_pat
     assert shown[:-1] == [f"line {n} of the file" for n in range(1, len(shown))]
     assert len(shown) != 20
     expect(rows.first.locator(".xterm-cursor")).to_have_count(1)
+
+
+SAY_IN_PIECES = """
+import os, tty
+tty.setraw(0)
+for piece in (b"ready a\\xe2\\x80", b"\\x94b \\xe2", b"\\x80\\xa6c"):
+    os.write(1, piece)
+    os.read(0, 9)
+"""
+
+
+def test_a_character_that_comes_in_two_pieces_is_shown(site, visit):
+    words = [sys.executable, "-c", SAY_IN_PIECES]
+    start_terminal(str(site.state / "terminals"), words, cwd="/", env=ENV, columns=80, rows=24)
+    seen = visit(site.start()).is_ready()
+    seen.shows("ready a")
+    seen.focus()
+    seen.page.keyboard.press("Enter")
+    seen.shows("—")
+    seen.page.keyboard.press("Enter")
+    seen.shows("…c")
 
 
 def test_a_reload_in_mid_output_loses_and_doubles_nothing(site, visit):
@@ -199,10 +220,10 @@ def test_what_was_typed_for_a_terminal_that_was_replaced_is_not_sent_unasked(sit
     expect(seen.page.get_by_text("typed since are kept")).to_be_visible()
     site.kill_holders()
     script = (
-        "import sys\nfrom corral.engine.opening import open_resumed\n"
-        "open_resumed(sys.argv[1], anyway=False, size=(80, 24), tell=print, tab=sys.argv[2])\n"
+        "import sys\nfrom corral.tabs.restore import Restorer\n"
+        "Restorer().open_tab(sys.argv[1], size=(80, 24), agree=lambda question: False, report=print)\n"
     )
-    subprocess.run([sys.executable, "-c", script, session, tab], env=site.env, check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", script, tab], env=site.env, check=True, timeout=60)
     wait_until(lambda: (site.tab(tab)["session"] or {}).get("state") == "live", "the tab's return")
     site.start()
     expect(seen.page.get_by_role("button", name="Drop")).to_be_visible()

@@ -90,7 +90,7 @@ def write_tombstone(directory: Path) -> Path:
 def _is_python(candidate: Path, version: str) -> bool:
     show = "import sys, venv, ensurepip; print('%d.%d' % sys.version_info[:2])"
     try:
-        answer = subprocess.run([candidate, "-I", "-c", show], capture_output=True, text=True, timeout=30, check=False)
+        answer = subprocess.run([candidate, "-I", "-c", show], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return answer.returncode == 0 and answer.stdout.strip() == version

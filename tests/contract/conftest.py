@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,15 +34,27 @@ pytest.register_assert_rewrite(*(f"tests.contract.{name}" for name in SCENARIOS)
 
 pytest_configure = figures.register
 
+PLACE = Path(__file__).parent
 CLIS = ("kimi_cli", "kimi_code", "qwen_code")
+TEST_SECONDS = 900
+"""For tests that start a CLI several times: what comes too late ends a wait of theirs, which says what it was."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.is_relative_to(PLACE) and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(TEST_SECONDS))
 
 
 @contextmanager
 def alone(cli: str) -> Iterator[None]:
-    """One test of a CLI at a time, whatever worker runs it: corral sees every process of the user, in any home."""
+    """One test of a CLI at a time, whoever runs it: corral sees every process of the user, in any home.
+
+    That ends at the PID namespace, which is the worker's own where one can be made (tests/contract/worker).
+    """
     place = cache_root() / "locks"
     place.mkdir(parents=True, exist_ok=True)
-    with open(place / cli, "w") as file:
+    with open(place / f"{cli}-{os.stat('/proc/self/ns/pid').st_ino}", "w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 

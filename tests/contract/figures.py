@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.contract.agents import VERSIONS
-from tests.contract.long_run import IS_LONG, KILLS, SEED_VARIABLE, begin
+from tests.long_run import IS_LONG, KILLS, SEED_VARIABLE, begin
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "reliability.md"
 BEGIN, END = "<!-- written by `make contract LONG=1` -->\n", "<!-- end -->\n"
@@ -48,9 +48,7 @@ class Figures:
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self) -> None:
-        """Tests that are looked at a second time are a part of the run only: then the document stays."""
-        is_second_look = self._config.getoption("lf", default=False)
-        if IS_LONG and self._totals and not is_second_look and not hasattr(self._config, "workerinput"):
+        if IS_LONG and self._totals and not hasattr(self._config, "workerinput"):
             before, _, rest = DOCUMENT.read_text().partition(BEGIN)
             DOCUMENT.write_text(before + BEGIN + render(self._totals) + END + rest.partition(END)[2])
 

@@ -15,12 +15,12 @@ import pytest
 from tests.contract.corral_cli import Corral, tree
 from tests.contract.driver import Driver
 from tests.contract.figures import KILLS_OF, note
-from tests.contract.long_run import KILLS, KILLS_PER_HOME, MINUTES_VARIABLE, is_time_over, seed_of
 from tests.contract.looker import Looker, States
 from tests.contract.model_calls import Call
 from tests.contract.steps import find_session, resume
 from tests.contract.terminal import Terminal
 from tests.contract.tui import Tui
+from tests.long_run import KILLS, KILLS_PER_HOME, MINUTES_VARIABLE, is_time_over, seed_of
 
 LOOKS_MS = (0, 50, 200)
 KILL_SECONDS = 60

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from corral.engine.catalogue import find_provider
-from corral.engine.selection import Selection
-from corral.engine.survey import take_survey
+from corral.model.selection import Selection
+from corral.providers.registry import find_provider
+from corral.sessions.survey import take_survey
 from tests.contract.corral_cli import WAIT_SECONDS
 from tests.contract.homes import Home
 

@@ -98,7 +98,7 @@ def _count_threads(pid: int) -> int:
         return 0
 
 
-def stop_all(procs: list[Proc], *, grace_seconds: float = 3, kill_seconds: float = 30) -> None:
+def stop_all(procs: list[Proc], *, grace_seconds: float = 3, kill_seconds: float = 60) -> None:
     """Ends these very processes: asked first, killed if they stay."""
     for number, seconds in ((signal.SIGTERM, grace_seconds), (signal.SIGKILL, kill_seconds)):
         running = [proc for proc in procs if is_running(proc)]

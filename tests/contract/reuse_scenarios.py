@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.figures import REUSES_BY, note
-from tests.contract.long_run import IS_LONG, UNTIL_VARIABLE, is_time_over, seed_of
 from tests.integration.liveness.machine import environment, need_root, unshare
+from tests.long_run import IS_LONG, UNTIL_VARIABLE, is_time_over, seed_of
 
 TIMEOUT_S = 7_200 if IS_LONG else 280
 

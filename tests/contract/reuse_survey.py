@@ -25,18 +25,18 @@ from typing import TextIO
 
 import msgspec
 
-from corral.engine.selection import NOTEWORTHY, Selection
-from corral.engine.survey import take_survey
-from corral.hooks.journal_file import Header, add_event, directory_of, encode, load, path_of
+from corral.hooks.program.journal_file import Header, add_event, directory_of, encode, load, path_of
+from corral.machine import places
+from corral.machine.host import read_boot_id, read_own_pid_namespace
+from corral.machine.process_homes import identify
+from corral.machine.procfs import read_stat
 from corral.model.key import SessionKey
+from corral.model.selection import NOTEWORTHY, Selection
+from corral.sessions.survey import take_survey
 from corral.sidecar import record as runtime
 from corral.sidecar.identity import ProcessIdentity
-from corral.store.launches import Launch, Launches
-from corral.system import places
-from corral.system.host import read_boot_id, read_own_pid_namespace
-from corral.system.process_homes import identify
-from corral.system.procfs import read_stat
-from tests.contract.long_run import is_time_over
+from corral.state.launches import Launch, Launches
+from tests.long_run import is_time_over
 
 FIXTURES = Path(__file__).parents[1] / "providers" / "fixtures"
 WORK_DIR = "/home/dev/projects/app"

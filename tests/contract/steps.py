@@ -23,6 +23,9 @@ class PrintRun:
         self._thread = threading.Thread(target=driver.print_run, args=(text,))
         self._thread.start()
 
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
     def wait(self) -> None:
         self._thread.join(PRINT_SECONDS + 60)
         assert not self._thread.is_alive()

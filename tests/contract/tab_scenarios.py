@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from corral.terminals.holder import RING_BYTES
 from tests.contract.corral_cli import tree
 from tests.contract.driver import Driver
 from tests.contract.processes import is_running, read_proc
@@ -213,17 +214,19 @@ class TabContract:
         window.reconnect()
         agent.wait_answer(call)
         assert serving is not None and is_running(serving) and agent.serving_pid() == serving.pid
-        shown = bytes(window.raw)  # the agent may draw on
+        end, shown = window.end_offset, bytes(window.raw)  # the agent may draw on
         whole = TabWindow(world.serving, window.tab)
-        whole.wait_screen(lambda _: len(whole.raw) >= len(shown), what="all that was shown")
+        whole.wait_screen(lambda _: whole.end_offset >= end, what="all that was shown")
         whole.close()
-        assert whole.begin == window.begin == 0
-        assert whole.raw[: len(shown)] == shown
+        # Qwen draws all anew many times a second: on a busy machine that is more than who comes late is sent.
+        assert window.begin == whole.begin == 0 or whole.end_offset > RING_BYTES * 3 // 4
+        begin = max(window.begin, whole.begin)
+        assert whole.raw[begin - whole.begin : end - whole.begin] == shown[begin - window.begin : end - window.begin]
 
     def restore_all(self, world: TabWorld, *tabs: str) -> None:
         for tab in tabs:
             gone = world.wait_state(tab, "gone")
-            assert gone["restorable"] and gone["pid"] is None
+            assert gone["restorable"] and gone["pid"] is None, json.dumps(gone)
         queued = world.serving.ask("POST", "/api/tabs/restore", {})
         assert queued.body == {"queued": len(tabs)}
         for tab in tabs:

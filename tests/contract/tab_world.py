@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from corral.terminals.directory import Terminal as HeldTerminal
+from corral.model.terminal import Terminal as HeldTerminal
 from corral.terminals.directory import list_terminals
 from tests.contract.corral_cli import Corral
 from tests.contract.driver import Driver

@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from corral.machine.probe import probe
 from corral.model.process import ProcessState
-from corral.system.probe import probe
 from tests.contract.agents import TOMBSTONE_NOTICE, write_tombstone
 from tests.contract.driver import Driver
 from tests.contract.model_calls import Kind
@@ -17,7 +17,9 @@ from tests.contract.model_server import ModelServer
 from tests.contract.processes import is_running, read_proc
 
 
-def test_a_prompt_reaches_the_model_and_leaves_a_session(driver: Driver, model_server: ModelServer) -> None:
+def test_a_prompt_reaches_the_model_and_a_terminal_that_ends_leaves_a_session_and_no_process(
+    driver: Driver, model_server: ModelServer
+) -> None:
     with driver.start() as agent:
         agent.wait_ready()
         answer = agent.prompt("hello from the harness")
@@ -25,42 +27,18 @@ def test_a_prompt_reaches_the_model_and_leaves_a_session(driver: Driver, model_s
         assert answer.billed == model_server.totals()[Kind.TURN]
         with_tool = agent.prompt("RUN:echo parent=$PPID")
         result = next(str(m["content"]) for m in reversed(with_tool.messages) if m["role"] == "tool")
-        assert f"parent={agent.serving_pid()}" in result
         serving = read_proc(agent.serving_pid())
-        assert agent.quit() == 0
+        assert serving is not None and f"parent={serving.pid}" in result
+        call = agent.prompt_no_wait("SLOW600 please")
+    assert not is_running(serving)
+    assert model_server.wait_for(lambda c: c.number == call.number and c.done).killed
     assert len(driver.session_ids_on_disk()) == 1
-    assert serving is not None and not is_running(serving)
 
 
 def test_a_run_without_terminal_answers_on_stdout(driver: Driver, model_server: ModelServer) -> None:
     done = driver.print_run("hello without a terminal")
     assert done.returncode == 0, done.stderr
     assert "ANSWER 1 saw" in done.stdout
-
-
-def test_a_terminal_that_ends_leaves_no_process(driver: Driver, model_server: ModelServer) -> None:
-    with driver.start() as agent:
-        agent.wait_ready()
-        call = agent.prompt_no_wait("SLOW600 please")
-        serving = read_proc(agent.serving_pid())
-    assert serving is not None and not is_running(serving)
-    assert model_server.wait_for(lambda c: c.number == call.number and c.done).killed
-
-
-def test_a_new_session_has_another_id_in_the_same_process(driver: Driver, model_server: ModelServer) -> None:
-    with driver.start() as agent:
-        agent.wait_ready()
-        agent.prompt("one")
-        first = driver.session_ids_on_disk()
-        serving = agent.serving_pid()
-        second = agent.new_session()
-        agent.prompt("two")
-        assert agent.serving_pid() == serving
-        assert driver.session_ids_on_disk() - first == {second}
-        agent.switch_to(*first)
-        assert len(agent.prompt("three").messages) > len(model_server.requests[0].messages)
-        assert driver.session_ids_on_disk() == {*first, second}
-        agent.quit()
 
 
 def test_the_tombstone_says_so_and_succeeds(tmp_path: Path) -> None:
@@ -87,7 +65,7 @@ def test_a_process_has_ended_only_when_its_last_thread_has() -> None:
 
 
 def wait_until_ended(has_ended: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not has_ended():
         assert time.monotonic() < deadline
         time.sleep(0.01)

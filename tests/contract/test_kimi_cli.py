@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,12 @@ from tests.contract.agents import write_tombstone
 from tests.contract.corral_cli import Corral, tree
 from tests.contract.drive_kimi_cli import KimiCli
 from tests.contract.driver import PRINT_SECONDS
-from tests.contract.model_server import ModelServer
 from tests.contract.scenarios import SessionContract
 from tests.contract.steps import corral_terminal, find_session, kill_serving, resume
+from tests.contract.tab_scenarios import moved
 
 
 class TestKimiCli(SessionContract):
-    needs_hooks = False  # its own log tells, as long as it has one session
-
     @pytest.fixture
     def driver(self, kimi_cli: KimiCli) -> KimiCli:
         return kimi_cli
@@ -32,12 +31,10 @@ class TestKimiCli(SessionContract):
     ) -> None:
         driver.print_run("my bird is a wren", session_id="a-lost-directory")
         self.forget_directory(driver, driver.home.work_dir)
-        before = tree(driver.home.data)
-        done = corral.run("resume", "a-lost-directory")
-        assert done.returncode == 1 and "work_dir_unregistered" in done.stderr
-        assert tree(driver.home.data) == before
+        said = self.refuse(driver, corral, "a-lost-directory")
+        assert "work_dir_unregistered" in said
         # The remedy as printed: start kimi once in that directory, leave, resume.
-        assert f"kimi -w {driver.home.work_dir}" in done.stderr and "/quit" in done.stderr
+        assert f"kimi -w {driver.home.work_dir}" in said and "/quit" in said
         with driver.start(args=("-w", str(driver.home.work_dir))) as agent:
             agent.wait_ready()
             agent.quit()
@@ -47,37 +44,25 @@ class TestKimiCli(SessionContract):
             agent.quit()
         assert corral.rows()["a-lost-directory"]["warnings"] == []
 
-    @pytest.mark.parametrize("content", ["{not json", "", '{"work_dirs": 3}'])
-    def test_a_broken_kimi_json_is_refused(self, driver: KimiCli, corral: Corral, content: str) -> None:
-        driver.print_run("hello yarrow", session_id="a-broken-registry")
-        (driver.home.data / "kimi.json").write_text(content)
-        before = tree(driver.home.data)
-        done = corral.run("resume", "a-broken-registry")
-        assert done.returncode == 1 and "work_dir_unregistered" in done.stderr
-        assert tree(driver.home.data) == before
-
-    def test_a_missing_context_is_refused(self, driver: KimiCli, corral: Corral) -> None:
-        driver.print_run("hello zinnia", session_id="no-context")
-        (self.session_dir(driver, "no-context") / "context.jsonl").unlink()
-        before = tree(driver.home.data)
-        done = corral.run("resume", "no-context")
-        assert done.returncode == 1 and "transcript_missing" in done.stderr
-        assert tree(driver.home.data) == before
-
-    def test_an_id_of_another_directory_is_resumed_there_and_nowhere_else(
+    def test_a_broken_kimi_json_a_missing_context_and_a_tombstone_are_refused(
         self, driver: KimiCli, corral: Corral
     ) -> None:
-        there = driver.home.another_work_dir("there")
-        driver.print_run("my fish is a pike", work_dir=there, session_id="of-another-directory")
-        driver.print_run("hello here", session_id="of-this-directory")
-        with resume(driver, "of-another-directory", cwd=driver.home.work_dir) as agent:
-            agent.wait_ready()
-            assert "my fish is a pike" in str(agent.prompt("which fish?").messages)
-            agent.quit()
-        places = {path.parent.name for path in (driver.home.data / "sessions").glob("*/of-another-directory")}
-        assert places == {bucket(there)}
+        driver.print_run("hello yarrow", session_id="damaged")
+        registry, aside = driver.home.data / "kimi.json", driver.home.root / "aside"
+        for content in ("{not json", "", '{"work_dirs": 3}'):
+            with moved(registry, aside):
+                registry.write_text(content)
+                assert "work_dir_unregistered" in self.refuse(driver, corral, "damaged"), content
+        with moved(self.session_dir(driver, "damaged") / "context.jsonl", aside):
+            assert "transcript_missing" in self.refuse(driver, corral, "damaged")
+        with moved(driver.home.root / "bin" / "kimi", aside):
+            write_tombstone(driver.home.root / "bin")
+            said = self.refuse(driver, corral, "damaged")
+            assert "provider_missing" in said or "provider_unsupported" in said
+        # All is there again: the refusals were about that.
+        assert corral.run("resume", "damaged", "--print").returncode == 0
 
-    def test_the_same_id_in_two_directories_is_ambiguous_and_named_by_its_bucket(
+    def test_the_same_id_in_two_directories_is_named_by_its_bucket_and_resumed_there_and_nowhere_else(
         self, driver: KimiCli, corral: Corral
     ) -> None:
         there = driver.home.another_work_dir("there")
@@ -86,14 +71,19 @@ class TestKimiCli(SessionContract):
         done = corral.run("resume", "twice")
         assert done.returncode == 3
         assert bucket(there) in done.stderr and bucket(driver.home.work_dir) in done.stderr
-        shown = corral.json("show", f"kimi-cli:{bucket(there)}/twice")["session"]
-        assert shown["work_dir"] == str(there)
-        with driver.start(there, resume="twice") as agent:
+        name = f"kimi-cli:{bucket(there)}/twice"
+        assert corral.json("show", name)["session"]["work_dir"] == str(there)
+        with resume(driver, name, cwd=driver.home.work_dir) as agent:
             agent.wait_ready()
             survey = corral.wait(lambda survey: count_live(survey) == 1, "one live")
             live = {row["scope"]: row["state"] for row in survey["sessions"]}
             assert live == {bucket(there): "live", bucket(driver.home.work_dir): "idle"}
+            told = str(agent.prompt("what did I say?").messages)
+            assert "lichen" in told and "moss" not in told
             agent.quit()
+        places = {path.parent.name for path in (driver.home.data / "sessions").glob("*/*")}
+        assert places == {bucket(there), bucket(driver.home.work_dir)}
+        assert find_said(driver, "what did I say?") == {bucket(there)}
 
     def test_a_relative_work_dir_through_a_link_is_followed(self, driver: KimiCli, corral: Corral) -> None:
         link = driver.home.root / "link"
@@ -106,13 +96,34 @@ class TestKimiCli(SessionContract):
             assert corral.rows()[session_id]["scope"] == bucket(link)
             agent.quit()
 
-    def test_eight_parallel_resumes_lose_no_history(
-        self, driver: KimiCli, corral: Corral, model_server: ModelServer
+    def test_eight_parallel_starts_of_kimi_itself_end_in_a_refusal_and_parallel_resumes_in_no_loss(
+        self, driver: KimiCli, corral: Corral
     ) -> None:
-        names = [f"parallel-{number}" for number in range(8)]
-        for name in names:
-            driver.print_run(f"I am {name}", work_dir=driver.home.another_work_dir(name), session_id=name)
+        names = [f"race-{number}" for number in range(8)]
+        places = {name: driver.home.another_work_dir(name) for name in names}
+        runs = [
+            threading.Thread(
+                target=driver.print_run,
+                args=(f"I am {name}",),
+                kwargs={"work_dir": places[name], "session_id": name},
+            )
+            for name in names
+        ]
+        for run in runs:
+            run.start()
+        for run in runs:
+            run.join(PRINT_SECONDS + 60)
+        listed = {entry["path"] for entry in json.loads((driver.home.data / "kimi.json").read_text())["work_dirs"]}
+        for name, place in places.items():
+            plan = corral.json("resume", f"kimi-cli:{bucket(place)}/{name}", "--print")["restore"]
+            expected = "resume" if str(place) in listed else "refused"
+            assert plan["kind"] == expected
+            if expected == "refused":
+                assert plan["reason"] == "work_dir_unregistered"
+
+        self.remember_directories(driver, list(places.values()))
         kept = {name: (self.session_dir(driver, name) / "context.jsonl").read_bytes() for name in names}
+        assert all(f"I am {name}".encode() in kept[name] for name in names)
         terminals = [corral_terminal(driver, "resume", name) for name in names]
         try:
             corral.wait(lambda survey: count_live(survey) == 8, "eight live", 180)
@@ -124,33 +135,6 @@ class TestKimiCli(SessionContract):
                 terminal.end()
         for name in names:
             assert (self.session_dir(driver, name) / "context.jsonl").read_bytes().startswith(kept[name])
-
-    def test_eight_parallel_starts_of_kimi_itself_end_in_a_refusal_never_in_a_loss(
-        self, driver: KimiCli, corral: Corral
-    ) -> None:
-        names = [f"race-{number}" for number in range(8)]
-        for name in names:
-            driver.home.another_work_dir(name)
-        runs = [
-            threading.Thread(
-                target=driver.print_run,
-                args=(f"I am {name}",),
-                kwargs={"work_dir": driver.home.root / "work" / name, "session_id": name},
-            )
-            for name in names
-        ]
-        for run in runs:
-            run.start()
-        for run in runs:
-            run.join(PRINT_SECONDS + 60)
-        listed = {entry["path"] for entry in json.loads((driver.home.data / "kimi.json").read_text())["work_dirs"]}
-        for name in names:
-            place = driver.home.root / "work" / name
-            plan = corral.json("resume", f"kimi-cli:{bucket(place)}/{name}", "--print")["restore"]
-            expected = "resume" if str(place) in listed else "refused"
-            assert plan["kind"] == expected
-            if expected == "refused":
-                assert plan["reason"] == "work_dir_unregistered"
 
     def test_history_lost_all_the_same_is_told_with_the_copy(self, driver: KimiCli, corral: Corral) -> None:
         driver.print_run("my stone is jasper", session_id="lost-all-the-same")
@@ -179,16 +163,6 @@ class TestKimiCli(SessionContract):
         assert copy.read_bytes() == kept
         assert warning in corral.run("doctor").stdout
 
-    def test_a_tombstone_is_refused(self, driver: KimiCli, corral: Corral, tmp_path: Path) -> None:
-        driver.print_run("hello tombstone", session_id="before-the-end")
-        before = tree(driver.home.data)
-        (driver.home.root / "bin" / "kimi").unlink()
-        write_tombstone(driver.home.root / "bin")
-        done = corral.run("resume", "before-the-end")
-        assert done.returncode == 1
-        assert "provider_missing" in done.stderr or "provider_unsupported" in done.stderr
-        assert tree(driver.home.data) == before
-
     def test_an_empty_session_left_by_a_kill_is_empty(self, driver: KimiCli, corral: Corral) -> None:
         import signal
 
@@ -199,6 +173,15 @@ class TestKimiCli(SessionContract):
             corral.wait_resting({"never-prompted": "empty"})
         row = corral.rows()["never-prompted"]
         assert (row["state"], row["restore"]["reason"]) == ("empty", "not_durable")
+
+    @staticmethod
+    def refuse(driver: KimiCli, corral: Corral, session_id: str) -> str:
+        """What is said; nothing on disk changes."""
+        before = tree(driver.home.data)
+        done = corral.run("resume", session_id)
+        assert done.returncode == 1
+        assert tree(driver.home.data) == before
+        return done.stderr
 
     @staticmethod
     def session_dir(driver: KimiCli, session_id: str) -> Path:
@@ -212,6 +195,21 @@ class TestKimiCli(SessionContract):
         content = json.loads(registry.read_text())
         content["work_dirs"] = [entry for entry in content["work_dirs"] if entry["path"] != str(directory)]
         registry.write_text(json.dumps(content))
+
+    @staticmethod
+    def remember_directories(driver: KimiCli, directories: Sequence[Path]) -> None:
+        """What the registry would say if no start had lost the entry of another; in the words of an entry there."""
+        registry = driver.home.data / "kimi.json"
+        content = json.loads(registry.read_text())
+        some = content["work_dirs"][0]
+        content["work_dirs"] = [{**some, "path": str(one), "last_session_id": None} for one in directories]
+        registry.write_text(json.dumps(content))
+
+
+def find_said(driver: KimiCli, text: str) -> set[str]:
+    """The buckets of the sessions in which this was said."""
+    logs = (driver.home.data / "sessions").glob("*/*/context.jsonl")
+    return {log.parent.parent.name for log in logs if text in log.read_text()}
 
 
 def bucket(directory: Path) -> str:

@@ -14,11 +14,11 @@ import pytest
 
 from tests.contract.corral_cli import Corral
 from tests.contract.drive_kimi_cli import KimiCli
-from tests.contract.long_run import IS_LONG
 from tests.contract.model_server import ModelServer
 from tests.contract.steps import PrintRun, find_session
 from tests.contract.terminal import Terminal
 from tests.contract.tui import Tui
+from tests.long_run import IS_LONG
 
 
 @pytest.fixture
@@ -39,10 +39,13 @@ def log_of(driver: KimiCli) -> Path:
     return driver.home.data / "logs" / "kimi.log"
 
 
+OLDER_S = 1.5
+
+
 def make_older(driver: KimiCli, text: str, session_id: str) -> None:
     """A session whose line in the log is certainly older than the process that starts next."""
     driver.print_run(text, session_id=session_id)
-    time.sleep(1.5)
+    time.sleep(OLDER_S)
 
 
 @contextmanager
@@ -77,27 +80,22 @@ class TestOneSession:
             agent.quit()
         assert bare.states() == {fresh: "idle", "older": "idle"}
 
-    @pytest.mark.parametrize("way", ["--session", "--continue", "the list"])
-    def test_a_resumed_one_is_live_before_it_is_prompted(self, driver: KimiCli, bare: Corral, way: str) -> None:
+    def test_a_resumed_one_is_live_before_it_is_prompted(self, driver: KimiCli, bare: Corral) -> None:
         make_older(driver, "one says sage", "one")
         make_older(driver, "another says dill", "another")
-        match way:
-            case "--session":
-                args, wanted = ("--session", "one"), "one"
-            case "--continue":
-                args, wanted = ("--continue",), "another"
-            case _:
-                args, wanted = ("--session",), "another"
-        with driver.start(args=args) as agent:
-            if way == "the list":
-                agent.terminal.wait_screen("Select a session")
-                assert bare.live() == {}
-                agent.terminal.send("\r")
-            agent.wait_ready()
-            assert bare.live() == {wanted: [agent.serving_pid()]}
-            assert bare.ps()["unattributed"] == []
-            agent.quit()
-        assert set(bare.states().values()) == {"idle"}
+        # First the list and --continue, while "another" is the last one.
+        for args, wanted in ((("--session",), "another"), (("--continue",), "another"), (("--session", "one"), "one")):
+            with driver.start(args=args) as agent:
+                if args == ("--session",):
+                    agent.terminal.wait_screen("Select a session")
+                    assert bare.live() == {}
+                    agent.terminal.send("\r")
+                agent.wait_ready()
+                assert bare.live() == {wanted: [agent.serving_pid()]}, args
+                assert bare.ps()["unattributed"] == []
+                agent.quit()
+            assert bare.states() == {"one": "idle", "another": "idle"}
+            time.sleep(OLDER_S)
 
     def test_the_same_session_in_two_processes_is_live_in_both(self, driver: KimiCli, bare: Corral) -> None:
         make_older(driver, "both say rue", "both")
@@ -152,7 +150,7 @@ class TestSeveral:
         names = ("red", "green", "blue")
         for name in names:
             driver.print_run(f"I am {name}", session_id=name)
-        time.sleep(1.5)
+        time.sleep(OLDER_S)
         with ExitStack() as stack:
             agents = {name: stack.enter_context(driver.start(resume=name)) for name in names}
             for agent in agents.values():
@@ -220,7 +218,7 @@ class TestAnotherPlace:
         make_older(driver, "it says elm", "elm")
         with driver.on(Terminal(["kimi", "acp"], cwd=driver.home.work_dir, env=driver.home.env)) as server:
             server.wait_until(lambda: b"Starting ACP server" in log_of(driver).read_bytes(), "a server")
-            time.sleep(1.5)
+            time.sleep(OLDER_S)
             with started(driver, resume="elm") as agent:
                 bare.wait(lambda survey: state_of(survey, "elm") == "live", "live")
                 assert bare.live() == {"elm": [agent.serving_pid()]}

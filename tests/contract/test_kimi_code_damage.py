@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.providers.kimi_code.json_lines import is_json
+from corral.providers.kimi_code.sessions import is_json
 from tests.contract.corral_cli import Corral
 from tests.contract.drive_kimi_code import KimiCode
 from tests.contract.steps import corral_terminal
@@ -125,24 +125,25 @@ def test_the_log_of_a_sub_agent_is_left_alone_by_a_resume(kimi_code: KimiCode, c
     assert corral.rows()[talk.session_id]["warnings"] == []
 
 
-@pytest.mark.parametrize(
-    ("line", "stops"),
-    [
+def test_kimi_code_stops_where_corral_says(kimi_code: KimiCode) -> None:
+    kimi_code.print_run("my number is 4711")
+    (session_id,) = kimi_code.session_ids_on_disk()
+    (main,) = (kimi_code.home.data / "sessions").glob("wd_*/*/agents/main/wire.jsonl")
+    whole = main.read_bytes()
+    lines = whole.split(b"\n")
+    for line, stops in (
         (b"", False),
         (b"5", False),
         (b'{"type": "x", "text": "\xff"}', False),
         (b"   ", True),
         (b"\0\0\0\0", True),
         (b'{"type": "x", "n": NaN}', True),
-    ],
-)
-def test_kimi_code_stops_where_corral_says(kimi_code: KimiCode, line: bytes, stops: bool) -> None:
-    assert (bool(line) and not is_json(line)) is stops
-    kimi_code.print_run("my number is 4711")
-    (session_id,) = kimi_code.session_ids_on_disk()
-    (main,) = (kimi_code.home.data / "sessions").glob("wd_*/*/agents/main/wire.jsonl")
-    lines = main.read_bytes().split(b"\n")
-    damaged = b"\n".join([*lines[:6], line, *lines[6:]])
-    main.write_bytes(damaged)
-    kimi_code.print_run("and now?", resume=session_id)
-    assert main.read_bytes().startswith(damaged) is not stops
+    ):
+        assert (bool(line) and not is_json(line)) is stops
+        damaged = b"\n".join([*lines[:6], line, *lines[6:]])
+        main.write_bytes(damaged)
+        kimi_code.print_run("and now?", resume=session_id)
+        left = main.read_bytes()
+        assert left != damaged, "it did not go on"
+        assert left.startswith(damaged) is not stops, line
+        main.write_bytes(whole)

@@ -14,7 +14,6 @@ from tests.contract.steps import PrintRun, find_session
 class TestQwenCode(SessionContract):
     fork_moves = None
     undo_moves = False
-    needs_hooks = False
 
     @pytest.fixture
     def driver(self, qwen_code: QwenCode) -> QwenCode:

@@ -67,6 +67,10 @@ def kill_container(agent: Tui) -> None:
     wait_dead(serving)
 
 
+# Only from there it is seen that a namespace is gone (docs/how-corral-knows.md).
+first_namespace = pytest.mark.first_namespace
+
+
 @pytest.fixture
 def corral(qwen_code: QwenCode) -> Corral:
     corral = Corral(qwen_code.home, qwen_code.name)
@@ -100,6 +104,7 @@ def test_it_is_live_by_its_number_on_the_host_and_idle_after_it_has_quit(
     assert corral.rows()[second]["restore"]["kind"] == "resume"
 
 
+@first_namespace
 @pytest.mark.parametrize("hostname", [NAME, None])
 def test_killed_with_its_namespace_it_is_dead_for_the_registry_and_for_runtime_json(
     qwen_code: QwenCode, bare: Corral, hostname: str | None
@@ -113,6 +118,7 @@ def test_killed_with_its_namespace_it_is_dead_for_the_registry_and_for_runtime_j
     bare.wait_resting({session_id: "idle"})
 
 
+@first_namespace
 def test_killed_after_a_switch_the_journal_knows_whose_record_it_is(qwen_code: QwenCode, corral: Corral) -> None:
     with contained(qwen_code, hostname=NAME) as agent:
         agent.prompt("hello from within")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.long_run import COMMAND_REUSES
 from tests.contract.reuse_scenarios import TIMEOUT_S, require_no_reuse_is_live
+from tests.long_run import COMMAND_REUSES
 
 
 @pytest.mark.timeout(TIMEOUT_S + 20)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from websockets.sync.client import connect
 
-from corral.verdicts.attribution import YOUNG_S
+from corral.sessions.decide.attribution import YOUNG_S
 from tests.contract.acp import AcpClient
 from tests.contract.corral_cli import Corral
 from tests.contract.drive_kimi_cli import KimiCli
@@ -19,7 +19,7 @@ from tests.contract.drive_qwen_code import QwenCode
 from tests.contract.driver import Driver
 from tests.contract.homes import Home
 from tests.contract.processes import cmdline, descendants
-from tests.contract.steps import find_session
+from tests.contract.steps import PrintRun, find_session
 from tests.contract.web_server import WebServer
 
 WAIT_SECONDS = 60.0
@@ -203,25 +203,29 @@ class TestKimiCode:
 
 
 class TestKimiCli:
-    """kimi-cli 1.51.0: only its terminal and print runs report. A server of it never does, not even at a prompt."""
+    """kimi-cli 1.51.0: only its terminal and print runs report. A server of it never does, not even at a prompt.
+
+    So it casts its doubt from the first instant: that it has not reported yet says nothing.
+    """
 
     def test_acp_reports_nothing(self, kimi_cli: KimiCli) -> None:
-        corral_with_hooks(kimi_cli)
+        corral = corral_with_hooks(kimi_cli)
         kimi_cli.print_run("an old one")
         old = find_session(kimi_cli, "an old one")
         before = reports(kimi_cli)
         assert [(told.event, told.session_id) for told in before] == [("start", old), ("end", old)]
         _pretend_login(kimi_cli.home.data)
         with AcpClient(["kimi", "acp"], kimi_cli.home) as editor:
-            fresh = editor.new(kimi_cli.home.work_dir)
             editor.load(old, kimi_cli.home.work_dir)
+            self._require_doubt(corral, old, editor.pid)
+            fresh = editor.new(kimi_cli.home.work_dir)
             editor.prompt(fresh, "a new one from the editor")
             editor.prompt(old, "an old one from the editor")
             assert find_session(kimi_cli, "an old one from the editor") == old
         assert reports(kimi_cli) == before
 
     def test_web_and_its_workers_report_nothing(self, kimi_cli: KimiCli) -> None:
-        corral_with_hooks(kimi_cli)
+        corral = corral_with_hooks(kimi_cli)
         kimi_cli.print_run("an old one")
         old = find_session(kimi_cli, "an old one")
         before = reports(kimi_cli)
@@ -236,8 +240,35 @@ class TestKimiCli:
                     pass
                 assert find_session(kimi_cli, "from the browser") == old
                 # Each open session has a worker of its own, which is what serves it.
-                assert len(descendants(server.pid)) == 2
+                (worker,) = [proc.pid for proc in descendants(server.pid) if proc.pid != server.pid]
+                self._require_doubt(corral, old, worker)
         assert reports(kimi_cli) == before
+
+    def test_a_print_run_turns_nothing_unknown(self, kimi_cli: KimiCli) -> None:
+        """It needs no terminal either, and has not reported while it starts."""
+        corral = corral_with_hooks(kimi_cli)
+        kimi_cli.print_run("an old one")
+        old = find_session(kimi_cli, "an old one")
+        run = PrintRun(kimi_cli, "SLOW3 a new one")
+        looks: list[tuple[str, bool]] = []
+        while run.is_running():
+            survey = corral.ps()
+            states = {row["session_id"]: row["state"] for row in survey["sessions"]}
+            looks.append((states[old], bool(survey["no_session_yet"])))
+            assert survey["unattributed"] == []
+        run.wait()
+        assert {state for state, _ in looks} == {"idle"}
+        assert any(has_none for _, has_none in looks)  # it was seen before it reported
+
+    def _require_doubt(self, corral: Corral, session_id: str, pid: int) -> None:
+        survey = corral.ps()
+        (row,) = [row for row in survey["sessions"] if row["session_id"] == session_id]
+        assert (row["state"], row["maybe_pids"]) == ("unknown", [pid]), row
+        (silent,) = survey["unattributed"]
+        assert silent["pid"] == pid
+        assert silent["advice"].startswith(f"quit pid {pid}"), silent
+        refused = corral.run("resume", session_id)
+        assert refused.returncode == 1 and "maybe_open" in refused.stderr, refused.stderr
 
 
 def _pretend_login(data: Path) -> None:

@@ -39,6 +39,8 @@ class Window:
         self._stream = pyte.ByteStream(self._screen)
         self._changed = threading.Condition()
         self._rest = b""
+        self._text: str | None = None
+        """The screen as text; None when it was fed since somebody looked."""
 
     @property
     @abstractmethod
@@ -78,7 +80,14 @@ class Window:
     def screen(self) -> str:
         """What a person would see now, without trailing blanks."""
         with self._changed:
-            return "\n".join(line.rstrip() for line in self._screen.display).rstrip()
+            if self._text is None:
+                self._text = "\n".join(map(self._row, range(self._screen.lines))).rstrip()
+            return self._text
+
+    def _row(self, number: int) -> str:
+        # As pyte's own `display`, which asks for the width of every cell: every wait looks several times a second.
+        row = self._screen.buffer[number]
+        return "".join([row[column].data for column in range(max(row, default=-1) + 1)]).rstrip()
 
     def title(self) -> str:
         with self._changed:
@@ -120,6 +129,7 @@ class Window:
             cut = _UNFINISHED.search(data)
             data, self._rest = (data[: cut.start()], data[cut.start() :]) if cut else (data, b"")
             self._stream.feed(_UNREADABLE.sub(b"", data))
+            self._text = None
             asked = (answer for query, answer in _QUERIES if answering and query.search(data))
             answers = b"".join(map(self._answer_to, asked))
             self._changed.notify_all()

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.catalogue import all_providers
+from corral.providers.registry import all_providers
 
 ROOT = Path(__file__).resolve().parents[2]
 SOURCE = ROOT / "src" / "corral"
-NAMES = {provider.name for provider in all_providers()} | {provider.__name__.rpartition(".")[2] for provider in all_providers()}  # fmt: skip
+NAMES = {name for provider in all_providers() for name in (provider.name, provider.name.replace("-", "_"))}
 PLAYS_ONE = SOURCE / "demo" / "reference_agent.py"
 """It is an agent, not a reader of agents: what it writes says whose format that is."""
 OUTSIDE = sorted(
@@ -45,7 +45,7 @@ def copy(tmp_path) -> Path:
     for path in (package / "providers" / "probe_cli").glob("*.py"):
         text = path.read_text().replace("kimi_code", "probe_cli").replace("kimi-code", "probe-cli")
         path.write_text(text.replace("KIMI_CODE_HOME", "PROBE_HOME"))
-    hook = package / "hooks" / "program.py"  # on a busy machine it may take longer than that
+    hook = package / "hooks" / "program" / "main.py"  # on a busy machine it may take longer than that
     hook.write_text(hook.read_text().replace("GIVE_UP_SECONDS = 4.0", "GIVE_UP_SECONDS = 60.0"))
     return tmp_path
 
@@ -90,3 +90,105 @@ def test_a_new_provider_is_listed_hooked_and_reported(copy):
     finally:
         process.kill()
         process.wait()
+
+
+LISTING = '''
+"""Notes CLI: sessions are files `<id>.txt` in `~/.notes`, and that is all that is known of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+from corral.machine.processes import Process, ProcessTable
+from corral.model.key import Home, is_valid_id
+from corral.model.known import Known
+from corral.model.process import Recognised
+from corral.model.record import SessionRecord, Skipped, TurnState
+from corral.providers.contract import Capabilities, Provider, not_resumed
+from corral.providers.kit.homes import HomePlace
+
+NAME = "notes-cli"
+HOME = HomePlace(NAME, "NOTES_HOME", ".notes")
+
+
+def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]:
+    for entry in os.scandir(home.path):
+        session_id = entry.name.removesuffix(".txt")
+        if not is_valid_id(session_id) or not entry.is_file(follow_symlinks=False):
+            yield Skipped(provider=NAME, path=entry.path, reason="not a session")
+            continue
+        yield SessionRecord(
+            provider=NAME,
+            home=home.path,
+            scope="",
+            session_id=session_id,
+            path=entry.path,
+            work_dir=None,
+            title=None,
+            created_at=None,
+            updated_at=entry.stat().st_mtime,
+            durable=True,
+            turn=TurnState.ENDED,
+        )
+
+
+def recognise(process: Process, table: ProcessTable) -> Recognised | None:
+    if process.comm != "notes":
+        return None
+    return Recognised(
+        provider=NAME,
+        identity=process.identity,
+        started_at=process.started_at,
+        home=HOME.find_of(process),
+        group=process.pid,
+        work_dir=process.cwd,
+    )
+
+
+PROVIDER = Provider(
+    name=NAME,
+    capabilities=Capabilities(
+        title="Notes CLI",
+        program="notes",
+        picks_id=False,
+        identified_by=(),
+        restore="none",
+        proven_versions=(),
+        home_variables=(HOME.variable,),
+        silent_s=None,
+        needs_hooks=False,
+    ),
+    homes=HOME.list,
+    list_sessions=list_sessions,
+    recognise=recognise,
+    plan_resume=not_resumed,
+)
+'''
+
+
+def test_a_provider_that_only_lists_is_one_file(tmp_path):
+    package = tmp_path / "src" / "corral"
+    shutil.copytree(SOURCE, package, ignore=shutil.ignore_patterns("__pycache__", "dist"))
+    (package / "providers" / "notes_cli").mkdir()
+    (package / "providers" / "notes_cli" / "__init__.py").write_text(LISTING.lstrip())
+    assert LISTING.count("\n") <= 150
+    (tmp_path / ".notes").mkdir()
+    (tmp_path / ".notes" / "first.txt").write_text("hello")
+    env = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "PYTHONPATH": str(tmp_path / "src")}
+
+    def ask(*words: str) -> str:
+        command = [sys.executable, "-m", "corral", *words]
+        done = subprocess.run(command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def corral(*words: str):
+        return json.loads(ask(*words, "--json"))
+
+    (shown,) = [one for one in corral("ps", "--all")["sessions"] if one["provider"] == "notes-cli"]
+    assert (shown["session_id"], shown["state"], shown["restore"]["kind"]) == ("first", "idle", "refused")
+    (health,) = [one for one in corral("doctor")["providers"] if one["name"] == "notes-cli"]
+    assert health["support"] == {"lists": True, "knows_live": False, "resumes": False, "counts": False}
+    assert "Notes CLI  (notes-cli)\n  support   lists sessions\n" in ask("doctor")
+    assert corral("usage")["skipped"] == []

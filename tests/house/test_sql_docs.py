@@ -5,9 +5,8 @@ from __future__ import annotations
 import runpy
 from pathlib import Path
 
-from corral.store.ledger import Ledger
-from corral.store.sql_guard import GuardedLedger
-from corral.store.sql_views import list_views
+from corral.usage.ledger import Ledger
+from corral.usage.sql import GuardedLedger, list_views
 
 ROOT = Path(__file__).resolve().parents[2]
 

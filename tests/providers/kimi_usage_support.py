@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.system import blocks
-from corral.system.usage_files import read_source
+from corral.providers.kit import blocks
+from corral.providers.kit.usage_files import read_source
 from tests.providers.kimi_support import ODD_LINES
 
 
@@ -73,7 +73,7 @@ def total(*batches: UsageBatch) -> TokenUsage:
 def parts(*batches: UsageBatch) -> tuple[object, ...]:
     return tuple(
         Counter(map(repr, (item for batch in batches for item in getattr(batch, name))))
-        for name in ("events", "deeds", "unrecorded", "skipped")
+        for name in ("events", "actions", "unrecorded", "skipped")
     )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 from corral.model.claim import BadClaim, Claim
 from corral.model.key import Home
 from corral.model.record import SessionRecord, Skipped
-from corral.providers import Environment, qwen_code
+from corral.providers.contract import Environment
+from corral.providers.qwen_code import PROVIDER as qwen_code
 from tests.providers.evidence import all_claims
 from tests.providers.reading import Memory
 

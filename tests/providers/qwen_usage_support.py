@@ -10,10 +10,10 @@ from typing import Any
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch, UsageEvent, UsageSource
+from corral.providers.kit.usage_files import read_source
 from corral.providers.qwen_code import usage as reading
 from corral.providers.qwen_code.homes import NAME
-from corral.providers.qwen_code.usage_sources import list_usage_sources
-from corral.system.usage_files import read_source
+from corral.providers.qwen_code.usage import list_usage_sources
 
 
 def read_usage(source: UsageSource, since: int) -> UsageBatch:
@@ -36,7 +36,7 @@ AT = "2026-11-15T19:24:33.380Z"
 
 
 def home_at(path: Path) -> Home:
-    return Home(provider=NAME, path=str(path), is_default=False, origin="test", data_path=str(path))
+    return Home(provider=NAME, path=str(path), is_default=False, origin="test", places={"runtime": str(path)})
 
 
 def recorded_home(tmp_path: Path) -> Home:

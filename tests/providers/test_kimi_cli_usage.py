@@ -11,8 +11,8 @@ import pytest
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage, UsageBatch
-from corral.providers.kimi_cli import usage as reading
-from corral.providers.kimi_cli.usage_sources import list_usage_sources
+from corral.providers.kimi_cli import PROVIDER
+from corral.providers.kimi_cli.usage import list_usage_sources
 from tests.providers.kimi_cli_usage_support import (
     AGENT,
     AT,
@@ -60,8 +60,8 @@ class TestCopies:
         old = record("TurnBegin", user_input="x"), shell("ls"), record("SteerInput", AT + 1, user_input="y")
         first = read_usage(source(write(tmp_path / "a", *old)), 0)
         fork = read_usage(source(write(tmp_path / "b", *old)), 0)
-        assert {deed.key for deed in first.deeds} == {deed.key for deed in fork.deeds}
-        assert len({deed.key for deed in first.deeds}) == 3
+        assert {action.key for action in first.actions} == {action.key for action in fork.actions}
+        assert len({action.key for action in first.actions}) == 3
 
     @pytest.mark.parametrize("message_id", ["chatcmpl-1", None])
     def test_k2_a_fork_of_a_session_with_subagents(self, tmp_path: Path, message_id: str | None) -> None:
@@ -74,7 +74,7 @@ class TestCopies:
         )
         assert total(*batches).input == 17
         assert total(batches[2]).input == 17, "the mirrors alone are enough"
-        assert len({deed.key for batch in batches for deed in batch.deeds}) == 1
+        assert len({action.key for batch in batches for action in batch.actions}) == 1
         assert {event.agent for event in billed(*batches).values()} == {AGENT}
 
     @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ class TestUnrecorded:
 
     def test_k9_a_side_question_over_the_wire(self, tmp_path: Path) -> None:
         assert self.kinds(read(tmp_path, record("BtwBegin", id="b1", question="?"))) == ["side question"]
-        assert any("/btw" in kind for kind in reading.UNRECORDED_KINDS)
+        assert any("/btw" in kind for kind in PROVIDER.usage.unrecorded_kinds)
 
     @pytest.mark.parametrize(
         ("between", "kinds"),
@@ -166,11 +166,11 @@ class TestUnrecorded:
         assert self.kinds(read(tmp_path, mirrored(begin, AT, None, task_tool_call_id="c"))) == ["compaction"]
 
 
-class TestDeeds:
+class TestActions:
     def test_turns_are_what_the_session_was_told(self, tmp_path: Path) -> None:
         lines = record("TurnBegin", AT, user_input="x"), record("SteerInput", AT + 1, user_input="y")
-        assert [deed.kind for deed in read(tmp_path, *lines).deeds] == ["turn", "turn"]
-        assert read(tmp_path, *lines, agent=AGENT).deeds == []
+        assert [action.kind for action in read(tmp_path, *lines).actions] == ["turn", "turn"]
+        assert read(tmp_path, *lines, agent=AGENT).actions == []
 
     @pytest.mark.parametrize(
         ("command", "name"),
@@ -192,9 +192,9 @@ class TestDeeds:
         ],
     )
     def test_of_a_command_only_the_program_is_kept(self, tmp_path: Path, command: str, name: str) -> None:
-        (deed,) = read(tmp_path, shell(command)).deeds
-        assert (deed.kind, deed.name) == ("tool", name)
-        assert "s3cret" not in repr(deed)
+        (action,) = read(tmp_path, shell(command)).actions
+        assert (action.kind, action.name) == ("tool", name)
+        assert "s3cret" not in repr(action)
 
     def test_other_tools_by_name_and_odd_arguments(self, tmp_path: Path) -> None:
         lines = (
@@ -203,14 +203,14 @@ class TestDeeds:
             record("ToolCall", AT, id="3", function={"name": "Shell", "arguments": None}),
             record("ToolCallRequest", AT, id="4", name="Shell", arguments='{"command": "ls -l"}'),
         )
-        names = [deed.name for deed in read(tmp_path, *lines).deeds]
+        names = [action.name for action in read(tmp_path, *lines).actions]
         assert names == ["WriteFile", "Shell", "Shell", "Shell ls"]
 
     def test_a_request_of_the_same_call_is_the_same_call(self, tmp_path: Path) -> None:
         ask = record("ToolCallRequest", AT + 1, id="call_1", name="Shell", arguments="{}")
         turn = record("TurnBegin", AT + 2, user_input="x")
-        assert len(read(tmp_path, turn, shell("ls"), ask).deeds) == 2
-        assert len(read(tmp_path, shell("ls"), turn, ask).deeds) == 3
+        assert len(read(tmp_path, turn, shell("ls"), ask).actions) == 2
+        assert len(read(tmp_path, shell("ls"), turn, ask).actions) == 3
 
 
 class TestSources:

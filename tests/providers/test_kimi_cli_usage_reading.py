@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.system import blocks
+from corral.providers.kit import blocks
 from tests.providers.kimi_cli_usage_support import (
     AT,
     LOG,
@@ -31,7 +31,7 @@ class TestWhatIsNotUsage(OddLogs):
         quoted = record("ContentPart", type="text", text=spent().decode())
         strange = record("SomethingNew", text=spent().decode(), words=["TurnBegin", "ToolCall", "token_usage"])
         batch = read(tmp_path, quoted, strange)
-        assert (batch.events, batch.deeds, batch.skipped) == ([], [], [])
+        assert (batch.events, batch.actions, batch.skipped) == ([], [], [])
 
     def test_k6_null_usage_is_no_usage(self, tmp_path: Path) -> None:
         batch = read(tmp_path, record("StatusUpdate", token_usage=None, message_id=None), record("StatusUpdate"))
@@ -86,7 +86,7 @@ class TestWhatIsNotUsage(OddLogs):
     def test_lone_surrogates_in_ids_and_names_can_be_stored(self, tmp_path: Path) -> None:
         call = record("ToolCall", id="\ud800", function={"name": "X\udfff", "arguments": "{"})
         batch = read(tmp_path, spent(message_id="\ud800"), call)
-        for text in (batch.events[0].key, batch.deeds[0].key, batch.deeds[0].name):
+        for text in (batch.events[0].key, batch.actions[0].key, batch.actions[0].name):
             text.encode()
 
     def test_a_line_too_long_is_skipped_unless_it_can_not_be_usage(
@@ -133,4 +133,4 @@ class TestAppends(Appends):
         path = write(tmp_path / "wire.jsonl", *MIXED)
         size = path.stat().st_size
         batch = read_usage(source(path), size)
-        assert (batch.next_offset, batch.events, batch.deeds, batch.skipped) == (size, [], [], [])
+        assert (batch.next_offset, batch.events, batch.actions, batch.skipped) == (size, [], [], [])

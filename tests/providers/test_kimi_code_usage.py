@@ -11,9 +11,10 @@ import pytest
 
 from corral.model.key import Home
 from corral.model.usage import TokenUsage
+from corral.providers.kimi_code import PROVIDER
 from corral.providers.kimi_code import usage as reading
-from corral.providers.kimi_code.usage_sources import list_usage_sources
-from corral.system import blocks
+from corral.providers.kimi_code.usage import list_usage_sources
+from corral.providers.kit import blocks
 from tests.providers.kimi_support import FIXTURES
 from tests.providers.kimi_usage_support import Appends, OddLogs, WireLog, billed, total
 
@@ -126,8 +127,8 @@ class TestCopies:
         fork = write(tmp_path / "b", *old, event("forked"), spent(AT + 9))
         second = read_usage(source(fork, session="session_2"), 0)
         assert total(first, second).input == 20
-        assert {deed.key for deed in first.deeds} == {deed.key for deed in second.deeds}
-        assert len(first.deeds) == 3
+        assert {action.key for action in first.actions} == {action.key for action in second.actions}
+        assert len(first.actions) == 3
 
     def test_k3_equal_usages_at_other_times_or_of_other_agents_stay_apart(self, tmp_path: Path) -> None:
         lines = spent(), spent(), spent(AT + 1), spent(agent="agent-0"), spent(model="other")
@@ -152,7 +153,7 @@ class TestWhatIsNotUsage(OddLogs):
             event("context.append_message", message={"content": [{"text": spent().decode()}]}),
         )
         batch = read(tmp_path, *lines)
-        assert (batch.events, batch.deeds, batch.skipped) == ([], [], [])
+        assert (batch.events, batch.actions, batch.skipped) == ([], [], [])
 
     def test_k6_a_torn_last_line_waits(self, tmp_path: Path) -> None:
         path = write(tmp_path / "wire.jsonl", spent())
@@ -193,7 +194,7 @@ class TestWhatIsNotUsage(OddLogs):
 
     def test_lone_surrogates_can_be_stored(self, tmp_path: Path) -> None:
         batch = read(tmp_path, spent(model="\ud800"), call("\udfff", {}))
-        for text in (batch.events[0].key, batch.events[0].model, batch.deeds[0].name):
+        for text in (batch.events[0].key, batch.events[0].model, batch.actions[0].name):
             assert text is not None
             text.encode()
 
@@ -227,17 +228,17 @@ class TestUnrecorded:
         assert [item.kind for item in read(tmp_path, *lines).unrecorded] == kinds
 
     def test_kinds_without_a_trace_are_named(self) -> None:
-        assert all(kind and kind == kind.strip() for kind in reading.UNRECORDED_KINDS)
+        assert all(kind and kind == kind.strip() for kind in PROVIDER.usage.unrecorded_kinds)
 
 
-class TestDeeds:
+class TestActions:
     def test_turns_are_what_the_session_was_told(self, tmp_path: Path) -> None:
         lines = prompt(), event("turn.steer", AT + 1, messageId="m1"), prompt(AT + 2, 1)
-        assert [deed.kind for deed in read(tmp_path, *lines).deeds] == ["turn"] * 3
-        assert read(tmp_path, *lines, agent="agent-0").deeds == []
+        assert [action.kind for action in read(tmp_path, *lines).actions] == ["turn"] * 3
+        assert read(tmp_path, *lines, agent="agent-0").actions == []
 
     def test_k10_prompts_that_migrate_wrote_again_are_none(self, tmp_path: Path) -> None:
-        assert read(tmp_path, prompt(turn=None)).deeds == []
+        assert read(tmp_path, prompt(turn=None)).actions == []
 
     @pytest.mark.parametrize(
         ("name", "args", "expected"),
@@ -254,9 +255,9 @@ class TestDeeds:
     def test_of_a_command_only_the_program_is_kept(
         self, tmp_path: Path, name: str, args: object, expected: str
     ) -> None:
-        (deed,) = read(tmp_path, call(name, args)).deeds
-        assert (deed.kind, deed.name) == ("tool", expected)
-        assert "s3cret" not in repr(deed)
+        (action,) = read(tmp_path, call(name, args)).actions
+        assert (action.kind, action.name) == ("tool", expected)
+        assert "s3cret" not in repr(action)
 
 
 MIXED = (
@@ -315,7 +316,7 @@ class TestSources:
         batches = {item.session_id: read_usage(item, 0) for item in found}
         assert not [skip for batch in batches.values() for skip in batch.skipped]
         migrated = [batch for session, batch in batches.items() if session.startswith("ses_")]
-        assert [(batch.events, batch.deeds) for batch in migrated] == [([], [])]
+        assert [(batch.events, batch.actions) for batch in migrated] == [([], [])]
         assert [item.parent_id for item in found if item.parent_id] == ["session_bd31fefe-b73e-4e68-9d14-4dcfd1e7cc56"]
 
     def test_real_forks_subagents_and_interrupted_turns_are_billed_by_message(self) -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from corral.model.record import SessionRecord, TurnState
 from corral.model.restore import Refusal
-from corral.providers import qwen_code
+from corral.providers.qwen_code import PROVIDER as qwen_code
 from corral.providers.qwen_code.sessions import DAMAGED, FOREIGN_ID
 from tests.providers.qwen_support import FORK, NEW_ID, Place, record
 from tests.providers.reading import read_bytes
@@ -33,7 +33,7 @@ def test_nothing_but_garbage_is_not_durable(place: Place) -> None:
 def test_records_of_another_session_are_told_and_not_resumed(place: Place) -> None:
     found = place.write(record(sessionId=FORK))
     assert FOREIGN_ID in found.notes
-    refused = qwen_code.read_guard(found)
+    refused = qwen_code.transcript.read_guard(found)
     assert refused is not None
     assert refused.reason is Refusal.IDENTITY_INVALID
 

@@ -9,7 +9,7 @@ import pytest
 
 from corral.model.claim import ClaimKind
 from corral.model.record import Skipped
-from corral.providers import qwen_code
+from corral.providers.qwen_code import PROVIDER as qwen_code
 from tests.providers.evidence import all_claims
 from tests.providers.qwen_support import Place, environment
 from tests.providers.reading import Memory
@@ -17,7 +17,7 @@ from tests.providers.reading import Memory
 
 def test_the_default_home_is_in_force_without_variables(tmp_path: Path) -> None:
     [home] = qwen_code.homes(environment(tmp_path))
-    assert (home.path, home.is_default, home.data_path) == (str(tmp_path / ".qwen"), True, None)
+    assert (home.path, home.is_default, home.places) == (str(tmp_path / ".qwen"), True, {})
 
 
 def test_the_variable_moves_the_home_and_the_default_one_is_still_listed(tmp_path: Path) -> None:
@@ -68,14 +68,14 @@ def test_where_the_sessions_lie(tmp_path: Path, settings: str, variables: dict[s
     (tmp_path / ".qwen").mkdir()
     (tmp_path / ".qwen" / "settings.json").write_text(settings)
     [home] = qwen_code.homes(environment(tmp_path, variables))
-    assert home.data_path == (str(tmp_path / expected) if expected else None)
+    assert home.places == ({"runtime": str(tmp_path / expected)} if expected else {})
 
 
 def test_sessions_are_read_from_the_runtime_directory_and_the_registry_from_the_home(
     place: Place, tmp_path: Path
 ) -> None:
     (place.root / "projects").rename(tmp_path / "projects")
-    moved = msgspec.structs.replace(place.home, data_path=str(tmp_path))
+    moved = msgspec.structs.replace(place.home, places={"runtime": str(tmp_path)})
     assert len(list(qwen_code.list_sessions(moved, Memory()))) == 6
     assert {claim.kind for claim in all_claims(qwen_code, moved)} == {ClaimKind.REGISTRY, ClaimKind.RUNTIME}
 

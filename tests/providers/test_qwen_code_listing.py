@@ -10,7 +10,7 @@ import pytest
 
 from corral.model.record import SessionRecord, TurnState
 from corral.model.restore import Refusal
-from corral.providers import qwen_code
+from corral.providers.qwen_code import PROVIDER as qwen_code
 from corral.providers.qwen_code.sessions import FOREIGN_ID
 from tests.providers.kimi_support import settle
 from tests.providers.qwen_support import (
@@ -47,7 +47,7 @@ def test_every_fixture_is_listed_once(place: Place) -> None:
 def test_a_session_that_was_never_prompted_is_listed_as_not_durable(place: Place) -> None:
     found = place.records()[UNSPOKEN]
     assert (found.durable, found.turn, found.work_dir) == (False, TurnState.NONE, "/home/dev/projects/app")
-    assert not os.path.exists(qwen_code.transcript_path(found))
+    assert not os.path.exists(qwen_code.transcript.find_path(found))
 
 
 def test_archived_sessions_are_listed_as_such(place: Place) -> None:
@@ -55,7 +55,7 @@ def test_archived_sessions_are_listed_as_such(place: Place) -> None:
     place.transcript(FORK).rename(place.chats / "archive" / f"{FORK}.jsonl")
     found = place.records()[FORK]
     assert found.archived
-    refused = qwen_code.read_guard(found)
+    refused = qwen_code.transcript.read_guard(found)
     assert refused is not None
     assert refused.reason is Refusal.RESTORE_UNSUPPORTED
 
@@ -73,8 +73,8 @@ def test_names_that_are_no_ids_are_told_and_ledgers_are_not(place: Place) -> Non
     for name in ("notes.jsonl", f"{FORK}.ledger.jsonl", f"{FORK}.pr.json", "-" * 36 + ".jsonl"):
         (place.chats / name).write_bytes(record())
     assert place.skipped() == {
-        "notes.jsonl": "its name is no session id",
-        "-" * 36 + ".jsonl": "its name is no session id",
+        "notes.jsonl": "its name is not a session id",
+        "-" * 36 + ".jsonl": "its name is not a session id",
     }
 
 
@@ -131,6 +131,6 @@ def test_nothing_is_ever_written(place: Place) -> None:
 
     before = snapshot()
     for found in place.records().values():
-        qwen_code.read_guard(found)
+        qwen_code.transcript.read_guard(found)
     place.claims()
     assert snapshot() == before

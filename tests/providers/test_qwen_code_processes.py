@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.machine.processes import ProcessTable
 from corral.model.process import ProcessMode, Recognised
-from corral.providers import qwen_code
-from corral.system.processes import ProcessTable
+from corral.providers.qwen_code import PROVIDER as qwen_code
 from tests.providers.node import find_node
 from tests.providers.qwen_support import install
 

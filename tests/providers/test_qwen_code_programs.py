@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from corral.model.restore import Program
-from corral.providers import qwen_code
+from corral.providers.qwen_code import PROVIDER as qwen_code
 from tests.providers.qwen_support import environment, install
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from corral.model.key import Home
 from corral.model.restore import Program, Refusal
-from corral.providers import qwen_code
-from corral.providers.qwen_code.places import encode_project, find_resume_dir
+from corral.providers.qwen_code import PROVIDER as qwen_code
+from corral.providers.qwen_code.homes import encode_project, find_resume_dir
 from tests.providers.qwen_support import FORK, NEW_ID, SCOPE, WITH_TOOL, Place, record
 
 
@@ -33,7 +33,7 @@ class Project(Place):
         ]
 
     def guard(self, *lines: bytes) -> Refusal | None:
-        refused = qwen_code.read_guard(self.write(*lines))
+        refused = qwen_code.transcript.read_guard(self.write(*lines))
         return refused.reason if refused else None
 
 
@@ -107,7 +107,13 @@ def test_a_transcript_without_directory_is_refused(project: Project) -> None:
     ],
 )
 def test_the_resume_command(place: Place, is_default: bool, data_path: str | None, env: dict[str, str]) -> None:
-    home = Home(provider=qwen_code.name, path="/h", is_default=is_default, origin="x", data_path=data_path)
+    home = Home(
+        provider=qwen_code.name,
+        path="/h",
+        is_default=is_default,
+        origin="x",
+        places={"runtime": data_path} if data_path else {},
+    )
     program = Program(provider=qwen_code.name, path="/bin/qwen", version="0.24.4")
     resume = qwen_code.plan_resume(place.records()[WITH_TOOL], program, home)
     assert resume.argv == ("/bin/qwen", "--resume", WITH_TOOL)

@@ -12,7 +12,7 @@ import pytest
 from corral.model.key import Home
 from corral.model.usage import TokenUsage
 from corral.providers.qwen_code import usage as reading
-from corral.providers.qwen_code.usage_sources import list_usage_sources
+from corral.providers.qwen_code.usage import list_usage_sources
 from tests.providers.qwen_usage_support import (
     CANARY,
     CANCELLED,
@@ -80,7 +80,7 @@ class TestRealFiles:
         copies = [event for event in fork.events if event.key in known]
         assert {event.session_id for event in copies} == {FORKED}
         assert total(original.events + fork.events) == total(original.events) + total(own)
-        assert len({deed.key for deed in original.deeds + fork.deeds}) == 8 + 2
+        assert len({action.key for action in original.actions + fork.actions}) == 8 + 2
 
     def test_sub_agents_are_in_the_telemetry_of_their_session(self, home: Home) -> None:
         batch = read_all(home)[f"{WITH_AGENT}.jsonl"]
@@ -88,16 +88,19 @@ class TestRealFiles:
         assert len(batch.events) == 10
         assert tokens.input + tokens.cache_read == 10087
         assert sum(event.agent is not None for event in batch.events) == 3
-        assert [deed.name for deed in batch.deeds if deed.kind == "tool"] == ["run_shell_command env", "agent"]
-        assert sum(deed.kind == "turn" for deed in batch.deeds) == 4
+        assert [action.name for action in batch.actions if action.kind == "tool"] == ["run_shell_command env", "agent"]
+        assert sum(action.kind == "turn" for action in batch.actions) == 4
         assert not batch.unrecorded
 
     def test_turns_tools_and_traces(self, home: Home) -> None:
         batches = read_all(home)
         cancelled, tool = batches[f"{CANCELLED}.jsonl"], batches[f"{WITH_TOOL}.jsonl"]
-        assert [deed.kind for deed in cancelled.deeds] == ["turn"] * 3
+        assert [action.kind for action in cancelled.actions] == ["turn"] * 3
         assert [trace.kind for trace in cancelled.unrecorded] == [reading.ABORTED]
-        assert [(deed.kind, deed.name) for deed in tool.deeds] == [("turn", ""), ("tool", "run_shell_command env")]
+        assert [(action.kind, action.name) for action in tool.actions] == [
+            ("turn", ""),
+            ("tool", "run_shell_command env"),
+        ]
         assert not tool.unrecorded
 
     def test_the_monthly_file_counts_for_sessions_without_transcript(self, home: Home) -> None:
@@ -160,7 +163,7 @@ class TestRules:
     def test_a_compaction_is_a_response_like_any(self, tmp_path: Path) -> None:
         compaction = record("system", "c", subtype="chat_compression", systemPayload={"compressedHistory": [CANARY]})
         batch = read_usage(write(tmp_path, line(response()), line(compaction)), 0)
-        assert (len(batch.events), len(batch.unrecorded), len(batch.deeds)) == (1, 0, 0)
+        assert (len(batch.events), len(batch.unrecorded), len(batch.actions)) == (1, 0, 0)
         assert CANARY not in repr(batch)
 
     def test_what_is_a_turn(self, tmp_path: Path) -> None:
@@ -175,7 +178,7 @@ class TestRules:
             result,
         ]
         batch = read_usage(write(tmp_path, *map(line, lines)), 0)
-        assert [deed.key for deed in batch.deeds] == ["p", "steer", "path"]
+        assert [action.key for action in batch.actions] == ["p", "steer", "path"]
 
     @pytest.mark.parametrize(
         ("name", "args", "expected"),
@@ -190,7 +193,7 @@ class TestRules:
     )
     def test_tools(self, tmp_path: Path, name: str, args: object, expected: str) -> None:
         batch = read_usage(write(tmp_path, line(tool_call("t", name, args))), 0)
-        assert [(deed.kind, deed.name) for deed in batch.deeds] == [("tool", expected)]
+        assert [(action.kind, action.name) for action in batch.actions] == [("tool", expected)]
         assert CANARY not in repr(batch)
 
     def test_archived_transcripts_count(self, tmp_path: Path) -> None:

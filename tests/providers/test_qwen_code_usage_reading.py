@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from corral.model.key import Home
+from corral.providers.kit import blocks
 from corral.providers.qwen_code import usage as reading
-from corral.providers.qwen_code.usage_sources import list_transcripts, list_usage_sources
-from corral.system import blocks
+from corral.providers.qwen_code.usage import list_transcripts, list_usage_sources
 from tests.providers.qwen_usage_support import (
     FORK,
     GONE,
@@ -47,7 +47,7 @@ class TestReading:
                 second = read_usage(source, first.next_offset)
                 assert first.next_offset <= cut
                 assert first.events + second.events == whole.events
-                assert first.deeds + second.deeds == whole.deeds
+                assert first.actions + second.actions == whole.actions
                 assert first.unrecorded + second.unrecorded == whole.unrecorded
                 assert second.next_offset == whole.next_offset == len(data)
 
@@ -106,7 +106,7 @@ class TestReading:
         quoting = prompt("p", line(response(9)).decode())
         batch = read_usage(write(tmp_path, line(quoting)), 0)
         assert not batch.events
-        assert len(batch.deeds) == 1
+        assert len(batch.actions) == 1
 
     def test_a_huge_line_is_skipped_in_little_memory(self, tmp_path: Path) -> None:
         import tracemalloc

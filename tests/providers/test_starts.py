@@ -6,9 +6,9 @@ import hashlib
 
 import pytest
 
-from corral.engine.catalogue import all_providers, find_provider
 from corral.model.key import Home
 from corral.model.restore import Program, Refused, Start
+from corral.providers.registry import all_providers, find_provider
 
 ID = "5d3909df-ff7e-4096-9554-5247ee47fb44"
 GOLDEN = {

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.catalogue import find_provider
 from corral.model.key import Home
 from corral.model.record import Resting, SessionRecord, Skipped
-from corral.store.cache import Cache
+from corral.providers.registry import find_provider
+from corral.sessions.cache import Cache
 
 ID = "11111111-1111-4111-8111-111111111111"
 UNSPOKEN = "22222222-2222-4222-8222-222222222222"

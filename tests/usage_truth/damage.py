@@ -11,17 +11,18 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-from corral.engine.account import update_ledger
-from corral.engine.glance import _sum_today
-from corral.engine.ledger_access import ask_ledger
-from corral.engine.sql import ask
-from corral.engine.usage_report import UsageQuery, UsageReport, report_usage
-from corral.store.ledger import Ledger
+from corral.model.usage_report import UsageQuery, UsageReport
+from corral.usage.glance import _sum_today
+from corral.usage.ledger import Ledger
+from corral.usage.ledger_access import ask_ledger
+from corral.usage.report import report_usage
+from corral.usage.sql import ask
+from corral.usage.update import update_ledger
 from tests.usage_truth.world import World
 
 PAGE = 4096
 TABLES = (
-    *("about", "sources", "homes", "sessions", "events", "deeds", "unrecorded", "skips", "labels", "quarters"),
+    *("about", "sources", "homes", "sessions", "events", "actions", "unrecorded", "skips", "labels", "quarters"),
     *("prices", "memo", "seals", "losses"),
 )
 _SQL = (

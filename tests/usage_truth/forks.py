@@ -1,4 +1,4 @@
-"""Sessions of kimi-code that were forked from one another, made by hand, below a HOME of their own."""
+"""Sessions that were forked from one another, made by hand, below a HOME of their own."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ import json
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from corral.engine.account import update_ledger
-from corral.store.ledger import Ledger
-from tests.unit.store.readings import check_all
+from corral.usage.ledger import Ledger
+from corral.usage.rows import Pricer, Rows
+from corral.usage.update import update_ledger
+from tests.unit.usage.readings import check_all
 from tests.usage_truth.world import dump
 
 BUCKET = ".kimi-code/sessions/wd_app_0123456789ab"
@@ -55,6 +56,46 @@ def wire(session_id: str, *lines: bytes, agent: str = "main", kept: bool = False
     return {f"{BUCKET}/{session_id}/agents/{agent}/{name}": b"".join(lines)}
 
 
+CHATS = ".qwen/projects/-src-app/chats"
+
+
+def qwen_record(session_id: str, number: int, tokens: int, origin: str | None = None) -> bytes:
+    """A request of Qwen; with `origin`, a copy of it in a fork."""
+    event = {
+        "event.name": "qwen-code.api_response",
+        "event.timestamp": f"2026-10-05T10:00:{number:02d}.000Z",
+        "response_id": f"r{number}",
+        "model": "m",
+        "input_token_count": tokens,
+    }
+    record = {"uuid": f"u{number}", "sessionId": session_id, "timestamp": event["event.timestamp"], "cwd": "/src/app"}
+    record |= {"type": "system", "subtype": "ui_telemetry", "systemPayload": {"uiEvent": event}}
+    return line(record | ({"forkedFrom": {"sessionId": origin, "messageUuid": f"u{number}"}} if origin else {}))
+
+
+def qwen_month(session_id: str, number: int, tokens: int) -> bytes:
+    """A line of Qwen's monthly file."""
+    record = {"schemaVersion": 1, "id": f"m{number}", "timestamp": f"2026-10-05T10:01:{number:02d}.000Z", "model": "m"}
+    return line(record | {"sessionId": session_id, "source": "main", "inputTokens": tokens, "outputTokens": 0})
+
+
+class InterruptedLedger(Ledger):
+    """A scan in another process: between its reading and its storing others do as they like."""
+
+    def __init__(self, state_dir: str, between: Callable[[], None] | None) -> None:
+        super().__init__(state_dir)
+        self._between = between
+
+    def store_rows(
+        self, found: Iterable[Rows], pricer: Pricer | None, memos: Mapping[str, bytes] | None = None
+    ) -> None:
+        rows, between = list(found), self._between
+        self._between = None
+        if between is not None:
+            between()
+        super().store_rows(rows, pricer, memos)
+
+
 class ForksHome:
     """A HOME in which files appear and go; and its ledger."""
 
@@ -69,14 +110,30 @@ class ForksHome:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
 
+    def append(self, path: str, data: bytes) -> None:
+        with open(self.root / path, "ab") as file:
+            file.write(data)
+
     def remove(self, files: Files) -> None:
         for path in files:
             os.remove(self.root / path)
 
-    def scan(self) -> None:
-        ledger = Ledger(str(self.path.parent))
+    def age(self, files: Files, at: float) -> None:
+        """As if they were last written then."""
+        for path in files:
+            os.utime(self.root / path, (at, at))
+
+    def list_waiting(self) -> list[str]:
+        with sqlite3.connect(self.path) as db:
+            return [
+                os.path.relpath(path, self.root) for (path,) in db.execute("SELECT path FROM sources WHERE deferred")
+            ]
+
+    def scan(self, between: Callable[[], None] | None = None, since: float | None = None) -> None:
+        """With `between`, something is done meanwhile: when logs were read, and before that is stored."""
+        ledger = InterruptedLedger(str(self.path.parent), between)
         try:
-            update_ledger(ledger)
+            update_ledger(ledger, since=since)
             check_all(ledger)
         finally:
             ledger.close()
@@ -87,6 +144,12 @@ class ForksHome:
     def total(self) -> int:
         with sqlite3.connect(self.path) as db:
             return db.execute("SELECT coalesce(sum(input), 0) FROM events").fetchone()[0]
+
+    def owners(self) -> dict[int, str]:
+        """The session that has each request, by its tokens."""
+        query = "SELECT input, session_id FROM events JOIN sessions ON sessions.id = session"
+        with sqlite3.connect(self.path) as db:
+            return dict(db.execute(query))
 
     def damage(self, *statements: str) -> None:
         """And forget how everything looked, so that all is looked at again."""

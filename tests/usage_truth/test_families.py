@@ -7,11 +7,12 @@ from itertools import permutations
 
 import pytest
 
-from corral.engine.account import update_ledger
-from corral.engine.ledger_access import ask_ledger
+from corral.usage.ledger_access import ask_ledger
+from corral.usage.update import update_ledger
 from tests.usage_truth.forks import (
     BUCKET,
     CHAIN,
+    CHATS,
     FORKED,
     HEAD,
     TWIN,
@@ -22,6 +23,8 @@ from tests.usage_truth.forks import (
     P,
     forks_home,
     line,
+    qwen_month,
+    qwen_record,
     state,
     turn,
     wire,
@@ -29,7 +32,6 @@ from tests.usage_truth.forks import (
 
 _ORDERS = 8
 """How many orders of arrival are tried, of all that there are."""
-_PROJECT = ".qwen/projects/-src-app/chats"
 
 _G = HEAD + turn(100, 1)
 _P = _G + FORKED + turn(200, 10)
@@ -92,33 +94,15 @@ SCENES: dict[str, tuple[Files, int]] = {
 }
 
 
-def _qwen_record(session_id: str, number: int, tokens: int, origin: str | None = None) -> bytes:
-    event = {
-        "event.name": "qwen-code.api_response",
-        "event.timestamp": f"2026-10-05T10:00:{number:02d}.000Z",
-        "response_id": f"r{number}",
-        "model": "m",
-        "input_token_count": tokens,
-    }
-    record = {"uuid": f"u{number}", "sessionId": session_id, "timestamp": event["event.timestamp"], "cwd": "/src/app"}
-    record |= {"type": "system", "subtype": "ui_telemetry", "systemPayload": {"uiEvent": event}}
-    return line(record | ({"forkedFrom": {"sessionId": origin, "messageUuid": f"u{number}"}} if origin else {}))
-
-
-def _month(session_id: str, number: int, tokens: int) -> bytes:
-    record = {"schemaVersion": 1, "id": f"m{number}", "timestamp": f"2026-10-05T10:01:{number:02d}.000Z", "model": "m"}
-    return line(record | {"sessionId": session_id, "source": "main", "inputTokens": tokens, "outputTokens": 0})
-
-
 QP, QF, QX = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "123")
 _MONTH = {
-    ".qwen/usage/token-usage-2026-10.jsonl": _month(QP, 1, 1)
-    + _month(QP, 2, 10)
-    + _month(QF, 3, 100)
-    + _month(QX, 4, 7)
+    ".qwen/usage/token-usage-2026-10.jsonl": qwen_month(QP, 1, 1)
+    + qwen_month(QP, 2, 10)
+    + qwen_month(QF, 3, 100)
+    + qwen_month(QX, 4, 7)
 }
-_PARENT = {f"{_PROJECT}/{QP}.jsonl": _qwen_record(QP, 1, 1) + _qwen_record(QP, 2, 10)}
-_FORK = {f"{_PROJECT}/{QF}.jsonl": _qwen_record(QF, 1, 1, QP) + _qwen_record(QF, 3, 100)}
+_PARENT = {f"{CHATS}/{QP}.jsonl": qwen_record(QP, 1, 1) + qwen_record(QP, 2, 10)}
+_FORK = {f"{CHATS}/{QF}.jsonl": qwen_record(QF, 1, 1, QP) + qwen_record(QF, 3, 100)}
 SCENES |= {
     "Qwen: a fork, its parent, the month": (_PARENT | _FORK | _MONTH, 118),
     "Qwen: a fork whose parent is gone, the month": (_FORK | _MONTH, 108),
@@ -159,6 +143,24 @@ def test_any_order_of_arrival_gives_the_same_ledger(scene: str) -> None:
             stepwise = world.result()
             assert world.total() == total, order
             assert stepwise == world.cold(), order
+
+
+def test_a_reading_that_others_outran_is_not_stored() -> None:
+    """What they found of the family was another one than before and after: under its name all would count again."""
+    with forks_home() as world:
+
+        def others() -> None:
+            world.write(wire(C, _P))
+            world.scan()
+
+        world.write(wire(P, _G))
+        world.scan()
+        world.write(state(D, P) | wire(D, _D))
+        world.scan(others)
+        world.write(state(P) | state(C, P))
+        world.scan()
+        assert world.total() == 1011
+        assert world.result() == world.cold()
 
 
 @pytest.mark.parametrize("gone", [(P,), (G, P), (P, G, C)])

@@ -1,33 +1,28 @@
 """A ledger that is made again counts families of forks as before: nothing twice, and nothing lost.
 
-Which logs are left when that happens must not matter, nor whether an earlier corral made the ledger, which knew no
-families.
+Which logs are left when that happens must not matter.
 """
 
 from __future__ import annotations
 
 import shutil
 import sqlite3
-from collections.abc import Sequence
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
-from corral.engine.account import update_ledger
-from corral.engine.ledger_access import ask_ledger
-from corral.engine.usage_check import check_usage
-from corral.engine.usage_losses import list_losses
-from corral.store.ledger import Ledger
-from tests.unit.store.readings import check_all
+from corral.usage.check import check_usage
+from corral.usage.gaps import list_losses
+from corral.usage.ledger import Ledger
+from corral.usage.ledger_access import ask_ledger
+from corral.usage.update import update_ledger
+from tests.unit.usage.readings import check_all
 from tests.usage_truth.forks import CHAIN, FORKED, TWIN, C, D, ForksHome, G, P, forks_home, state, turn, wire
 
 _SUBSETS = [some for size in range(5) for some in combinations((G, P, C, TWIN), size)]
-_EARLY = Path(__file__).parent / "ledger_schema_3_forks.sql"
-"""Made by corral 0.1.0 of all of CHAIN."""
-_WHOLE = {"events": [1, 1, 10, 100, 1000], "deeds": [50, 50, 100, 100, 200, 300, 400], "unrecorded": [51, 51]}
+_WHOLE = {"events": [1, 1, 10, 100, 1000], "actions": [50, 50, 100, 100, 200, 300, 400], "unrecorded": [51, 51]}
 """Tokens of each request; milliseconds of each turn and of each request without tokens."""
-_SAYS = {"events": "input", "deeds": "at", "unrecorded": "at"}
+_SAYS = {"events": "input", "actions": "at", "unrecorded": "at"}
 
 
 def _count(home: ForksHome) -> dict[str, list[int]]:
@@ -58,51 +53,11 @@ def _use(home: ForksHome) -> None:
     first = home.result()
     ask_ledger(ask)
     assert home.result() == first
-    assert ask_ledger(lambda ledger: check_usage(ledger, None)).is_right
+    assert check_usage(None).is_right
 
 
 def _was_made_again(home: ForksHome) -> bool:
     return bool(list(home.path.parent.glob("ledger.db.broken-*")))
-
-
-def _expect(left: Sequence[str]) -> dict[str, list[int]]:
-    """A first reading of the logs that are left, and what the early ledger alone knows: it has all equal ones once."""
-    with forks_home() as home:
-        for name in left:
-            home.write(CHAIN[name])
-        home.scan()
-        found = _count(home)
-    return {table: sorted([*found[table], *({*some} - {*found[table]})]) for table, some in _WHOLE.items()}
-
-
-def _put_early(home: ForksHome) -> None:
-    home.path.parent.mkdir(parents=True)
-    with sqlite3.connect(home.path) as db:
-        db.executescript(_EARLY.read_text().replace("/home/ada", str(home.root)))
-    db.close()
-
-
-@pytest.mark.parametrize("left", _SUBSETS, ids=lambda left: "".join(name[8] for name in left) or "none")
-def test_an_early_ledger_adds_what_no_log_tells(left: tuple[str, ...]) -> None:
-    expected = _expect(left)
-    with forks_home() as home:
-        for name in left:
-            home.write(CHAIN[name])
-        _put_early(home)
-        _use(home)
-        assert _was_made_again(home)
-        assert _count(home) == expected
-        assert _owners(home) == {10: P, 100: C, 1000: TWIN}
-
-
-def test_logs_that_come_back_after_an_early_ledger_was_taken_over_count_once() -> None:
-    with forks_home() as home:
-        _put_early(home)
-        _use(home)
-        for files in CHAIN.values():
-            home.write(files)
-        _use(home)
-        assert _count(home) == _WHOLE
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,12 @@ import pytest
 
 from corral.model.key import Home
 from corral.model.usage import UsageBatch, UsageSource
-from corral.providers import kimi_cli, kimi_code
+from corral.providers.kimi_cli import PROVIDER as kimi_cli
 from corral.providers.kimi_cli import usage as kimi_cli_usage
+from corral.providers.kimi_code import PROVIDER as kimi_code
 from corral.providers.kimi_code import usage as kimi_code_usage
-from corral.system.foreign_json import ForeignDecoder
-from corral.system.usage_files import read_source
+from corral.providers.kit.foreign_json import ForeignDecoder
+from corral.providers.kit.usage_files import read_source
 from tests.usage_truth.world import World
 
 NO_LINE = re.compile(rb"(?!)")
@@ -33,7 +34,7 @@ def test_a_short_cut_finds_what_decoding_finds(
 ) -> None:
     World(tmp_path, seed).write()
     home = Home(provider=provider.name, path=str(tmp_path / place), is_default=True, origin="default")
-    sources: list[UsageSource] = list(provider.list_usage_sources(home))
+    sources: list[UsageSource] = list(provider.usage.list_sources(home, None))
     decoder = _Counting(usage.LOG.decoder)
 
     def read_all() -> list[UsageBatch]:

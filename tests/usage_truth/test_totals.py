@@ -47,7 +47,7 @@ def _compare_events(world: World) -> None:
         "SELECT provider, session_id, round(at, 3), model, agent, input, cache_read, cache_write, output, reasoning,"
         " ambiguous FROM events JOIN sessions ON sessions.id = session JOIN homes ON homes.id = sessions.home"
     ).fetchall()
-    (turns,) = db.execute("SELECT count(*) FROM deeds WHERE kind = 'turn'").fetchone()
+    (turns,) = db.execute("SELECT count(*) FROM actions WHERE kind = 'turn'").fetchone()
     db.close()
     truth = world.truth
     expected = Counter(

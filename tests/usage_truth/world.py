@@ -96,7 +96,7 @@ def dump(ledger_path: str) -> list[tuple[object, ...]]:
                 "at, agent, model, model_source, input, cache_read, cache_write, cache_write_1h, output,"
                 " reasoning, branch, ambiguous",
             ),
-            ("deeds", "at, kind, name"),
+            ("actions", "at, kind, name"),
             ("unrecorded", "at, kind"),
         ):
             query = f"SELECT '{table}', provider, homes.path, scope, session_id, work_dir, key, {columns} FROM {table} {who}"

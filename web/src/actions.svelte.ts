@@ -1,18 +1,15 @@
 /** What a person can ask for: each verb once, whether it comes from a click, a key or a dialog. */
-import { api, asRefusal, type StartChoices } from "./api.ts";
+import { api, asRefusal } from "./server/api.ts";
 import { navigation } from "./navigation.svelte.ts";
 import { clock } from "./format.ts";
-import { store } from "./store.svelte.ts";
-import type { Agreed, ProcessPlace, Refusal, Session, Tab } from "./types.ts";
-import { isDoubted, titleOf } from "./words.ts";
+import type { Reading } from "./store/reading.ts";
+import { store } from "./store/store.svelte.ts";
+import type { Refusal } from "./refusal/refusal.ts";
+import type { NewTab, OpenSession, OpenTab, ProcessPlace, Session, Tab } from "./types.ts";
+import { isDoubted, titleOf } from "./session/words.ts";
 
-/** An agent that the person may want to end. */
-export interface Ending {
-  name: string;
-  pid: number;
-  session: Session | undefined;
-  tab: Tab | undefined;
-}
+/** What a person agrees to when a tab is opened. */
+export type Agreed = Omit<OpenTab, "columns" | "rows">;
 
 /** Where the processes of a session were, at a time of day; `said` when a person asked to look. */
 export interface Look {
@@ -36,11 +33,12 @@ class Actions {
   /** Tabs and sessions that are being opened now. */
   opening = $state<Record<string, boolean>>({});
   #agreed: Record<string, Agreed> = {};
-  dialog = $state<"new-tab" | "keys" | null>(null);
-  drawer = $state<string | null>(null);
-  ending = $state.raw<Ending | null>(null);
+  #size = { columns: 120, rows: 40 };
+
   /** The size of the terminal shown last: a good guess for the next one. */
-  size = { columns: 120, rows: 40 };
+  keepSize(size: { columns: number; rows: number }): void {
+    this.#size = size;
+  }
 
   /** Go to a session: its tab if it has one; one that runs is shown where it runs. Starts nothing. */
   goToSession(session: Session): void {
@@ -84,13 +82,13 @@ class Actions {
 
   async openSession(
     ref: string,
-    { attach_only = false, ...choices }: Agreed & { attach_only?: boolean } = {},
+    { attach_only = false, ...choices }: Agreed & Pick<OpenSession, "attach_only"> = {},
   ): Promise<void> {
     await this.#open(
       ref,
       () => store.sessions.get(ref),
       async () => {
-        const { tab } = await api.open(ref, { ...this.#agree(ref, choices), attach_only, ...this.size });
+        const { tab } = await api.open(ref, { ...this.#agree(ref, choices), attach_only, ...this.#size });
         await this.#showTab(tab, { view: "session", ref });
       },
     );
@@ -101,16 +99,16 @@ class Actions {
       tab,
       () => store.sessionOf(store.tabs.get(tab)),
       async () => {
-        const opened = await api.openTab(tab, { ...this.#agree(tab, choices), ...this.size });
-        await this.#showTab(opened.tab ?? tab, { view: "tab", tab });
+        const opened = await api.openTab(tab, { ...this.#agree(tab, choices), ...this.#size });
+        await this.#showTab(opened.tab, { view: "tab", tab });
       },
     );
   }
 
   /** Start an agent in a new tab. Returns what stands in the way, or null. */
-  async start(choices: Omit<StartChoices, "columns" | "rows">): Promise<Refusal | null> {
+  async start(choices: Omit<NewTab, "columns" | "rows">): Promise<Refusal | null> {
     try {
-      const { tab } = await api.start({ ...choices, ...this.size });
+      const { tab } = await api.start({ ...choices, ...this.#size });
       await this.#showTab(tab, null);
       return null;
     } catch (error) {
@@ -123,7 +121,7 @@ class Actions {
     const next = list[list.indexOf(tab) + 1] ?? list[list.indexOf(tab) - 1];
     const done = await this.#try(() => api.closeTab(tab.tab));
     if (!done) return;
-    store.tabs.delete(tab.tab);
+    store.dropTab(tab.tab);
     if (navigation.place.view === "tab" && navigation.place.tab === tab.tab) {
       navigation.go(next ? { view: "tab", tab: next.tab } : { view: "start" }, { replace: true });
     }
@@ -139,14 +137,13 @@ class Actions {
   async restoreAll(): Promise<void> {
     await this.#try(async () => {
       const { queued } = await api.restoreAll();
-      if (queued) store.restore = { done: 0, total: queued, failed: 0 };
+      if (queued) store.takeProgress({ done: 0, total: queued, failed: 0 });
       else store.notify("info", "Nothing to restore: every tab has its terminal.");
     });
   }
 
   async dismiss(session: Session, dismissed: boolean): Promise<void> {
     if (!(await this.#try(() => api.dismiss(session.ref, dismissed)))) return;
-    store.sessions.set(session.ref, { ...session, dismissed });
     if (dismissed)
       store.notify("info", "Dismissed. It is under idle.", {
         label: "Undo",
@@ -169,7 +166,11 @@ class Actions {
 
   async installHooks(provider: string): Promise<boolean> {
     const done = await this.#try(() => api.installHooks(provider));
-    if (done) store.providers = await api.providers().catch(() => store.providers);
+    if (done)
+      await api.providers().then(
+        (providers) => store.takeProviders(providers),
+        () => {},
+      );
     return done;
   }
 
@@ -232,7 +233,7 @@ class Actions {
   async #showTab(tab: string, onlyFrom: typeof navigation.place | null): Promise<void> {
     if (!store.tabs.has(tab)) {
       const { tabs } = await api.tabs();
-      for (const one of tabs) if (one.tab === tab) store.tabs.set(tab, one);
+      for (const one of tabs) if (one.tab === tab) store.takeTab(one);
     }
     const here = JSON.stringify(navigation.place);
     if (onlyFrom === null || here === JSON.stringify(onlyFrom))
@@ -259,4 +260,4 @@ function standOf(session: Session | undefined): string {
   return JSON.stringify(session && [session.state, session.pids, session.maybe_pids, session.restore]);
 }
 
-export const actions = new Actions();
+export const actions: Reading<Actions> = new Actions();

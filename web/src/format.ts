@@ -1,14 +1,15 @@
 /** Numbers, times and paths in the few characters that a list has room for. */
 
-/** A span as people say it: one unit, rounded down. */
+/** A span as people say it, as `corral ps` has it: one unit, rounded down. */
 export function age(seconds: number): string {
-  const steps: [number, string][] = [
-    [86400, "d"],
-    [3600, "h"],
-    [60, "min"],
+  const steps: [number, number, string][] = [
+    [90, 1, "s"],
+    [5400, 60, "min"],
+    [129_600, 3600, "h"],
   ];
-  for (const [size, unit] of steps) if (seconds >= size) return `${Math.floor(seconds / size)} ${unit}`;
-  return `${Math.max(0, Math.floor(seconds))} s`;
+  const span = Math.max(0, seconds);
+  for (const [limit, size, unit] of steps) if (span < limit) return `${Math.floor(span / size)} ${unit}`;
+  return `${Math.floor(span / 86_400)} d`;
 }
 
 /** The time of day; with the date when it was not today. */

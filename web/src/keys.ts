@@ -1,8 +1,9 @@
 /** All keys of the page: one table, shown by `?` and obeyed here. */
 import { flushSync } from "svelte";
 import { actions } from "./actions.svelte.ts";
+import { dialogs } from "./dialog/dialogs.svelte.ts";
 import { navigation } from "./navigation.svelte.ts";
-import { store } from "./store.svelte.ts";
+import { store } from "./store/store.svelte.ts";
 
 interface Key {
   keys: string;
@@ -46,7 +47,7 @@ export const KEYS: Key[] = [
       if (tab) actions.goToTab(tab);
     },
   },
-  { keys: "Alt+T", does: "New tab", anywhere: true, test: alt("KeyT"), run: () => (actions.dialog = "new-tab") },
+  { keys: "Alt+T", does: "New tab", anywhere: true, test: alt("KeyT"), run: () => dialogs.newTab() },
   { keys: "Alt+W", does: "Close the tab; the agent lives on", anywhere: true, test: alt("KeyW"), run: closeShown },
   {
     keys: "Alt+J",
@@ -81,14 +82,14 @@ export const KEYS: Key[] = [
     does: "All keys",
     anywhere: false,
     test: (event) => plain(event, "?"),
-    run: () => (actions.dialog = "keys"),
+    run: () => dialogs.keys(),
   },
   {
     keys: "Alt+?",
     does: "All keys, also from a terminal",
     anywhere: true,
     test: (event) => event.altKey && event.shiftKey && event.code === "Slash",
-    run: () => (actions.dialog = "keys"),
+    run: () => dialogs.keys(),
   },
 ];
 
@@ -130,5 +131,5 @@ function closeShown(): void {
 function showEvidence(): void {
   const place = navigation.place;
   const ref = place.view === "session" ? place.ref : place.view === "tab" ? store.tabs.get(place.tab)?.ref : null;
-  if (ref) actions.drawer = ref;
+  if (ref) dialogs.evidence(ref);
 }

@@ -1,4 +1,5 @@
 /** Where the page is: kept in the address, so that a reload and the Back key do what people expect. */
+import type { Reading } from "./store/reading.ts";
 
 export type Place =
   { view: "start" } | { view: "tab"; tab: string } | { view: "session"; ref: string } | { view: "usage" };
@@ -27,4 +28,4 @@ class Navigation {
   }
 }
 
-export const navigation = new Navigation();
+export const navigation: Reading<Navigation> = new Navigation();

@@ -1,9 +1,68 @@
-/** What the server says, as documented in docs/json.md and docs/api.md; the page adds nothing to it. */
+/** What the server takes and says: made by tools/make_web_types.py from `GET /api/openapi.json`. */
 
-export type State = "live" | "pending" | "elsewhere" | "unknown" | "orphaned" | "empty" | "idle";
+/** Of a live session, as far as its provider says. */
 export type Activity = "busy" | "ready" | "waiting";
 
-export interface Evidence {
+/** A running agent CLI without a known session: it does not report one, or it has none yet. */
+export interface AgentProcess {
+  provider: string;
+  pid: number;
+  started_at: number;
+  home: string | null;
+  mode: ProcessMode;
+  terminal: string | null;
+  work_dir: string | null;
+  advice: string | null;
+}
+
+/** All agents without a known session, as in the list of sessions. */
+export interface AgentsEvent {
+  unattributed: AgentProcess[];
+  no_session_yet: AgentProcess[];
+}
+
+/** Nothing else happened. It has no `id`. */
+export type BeatEvent = Record<string, never>;
+
+/** Of one session. */
+export type Change = "appeared" | "changed" | "ended" | "gone";
+
+/** Of a sign. What each looks like is up to the view. */
+export type Colour = "amber" | "blue" | "faint" | "green" | "grey" | "red" | "violet";
+
+/** A step of the survey that failed: nothing found and nothing readable are not the same. */
+export interface Degraded {
+  provider: string;
+  step: string;
+  reason: string;
+}
+
+/** What could not be read or watched, all of it. */
+export interface DegradedEvent {
+  degraded: Degraded[];
+}
+
+export interface Directories {
+  directories: string[];
+  recent: string[];
+}
+
+export interface Dismiss {
+  dismissed?: boolean;
+}
+
+/** `ref` is the session that the person saw in it: if it has another by now, nothing is ended. */
+export interface EndTab {
+  ref?: string | null;
+}
+
+/** Every answer with a status of 400 and above. */
+export interface ErrorDocument {
+  error: RefusalReport;
+}
+
+/** One claim and what became of it. `verdict` is live, stale, remote-host, unknown, or refused. */
+export interface EvidenceReport {
   kind: string;
   path: string;
   pid: number | null;
@@ -13,44 +72,305 @@ export interface Evidence {
   reason: string;
 }
 
-export interface Restore {
-  kind: "attach" | "resume" | "wait" | "refused";
-  argv: string[] | null;
-  cwd: string | null;
-  pid: number | null;
-  terminal: string | null;
-  reason: string | null;
-  message: string | null;
-  remedy: string[];
-  commands?: string[];
-  loss?: Loss | null;
+/** A place outside corral where the session is open. */
+export interface GoThere {
+  kind: string;
+  target: string;
+  command: string[];
 }
 
-export interface SessionUsage {
-  tokens: number;
-  cost: string | null;
-  currency: string;
-  today_tokens: number;
-  today_cost: string | null;
+export interface Health {
+  ok: boolean;
+}
+
+/** A page names its login, or the code of a link by its name, with a fresh number (32 hexadecimal digits). */
+export interface Hello {
+  login: string;
+  nonce: string;
+}
+
+/** The first one. From now on something comes at least every `beat_s` seconds. */
+export interface HelloEvent {
+  version: string;
+  event: number;
+  beat_s: number;
+}
+
+export interface HooksInstalled {
+  status: string;
+}
+
+/** How our hooks stand in a provider's settings. */
+export type HooksStanding = "changed" | "installed" | "missing";
+
+export interface LoginList {
+  logins: LoginReport[];
+}
+
+/** One browser that is logged in. Times are seconds since 1970. */
+export interface LoginReport {
+  login: string;
+  label: string;
+  created_at: number;
+  used_at: number;
+}
+
+/** One session as it is at this moment, not as it was when something last changed. */
+export interface LookedAt {
+  session: Session;
+  processes: ProcessPlace[];
+}
+
+/** What a resume would drop for good: the provider's own reader stops at a damaged line. */
+export interface Loss {
+  path: string;
+  line: number;
+  lines: number;
+  prompts: number;
+}
+
+/** What was counted once and could not be saved; null where it is not known. Times are seconds since 1970. */
+export interface LostUsage {
+  noticed_at: number;
+  what: string;
+  events: number | null;
+  since: number | null;
+  until: number | null;
+}
+
+export interface Move {
+  order: number;
+}
+
+/** A fresh session. `live_only` starts it although the hooks that would make it restorable are missing. */
+export interface NewTab {
+  provider: string;
+  work_dir: string;
+  args?: string[];
+  trust?: boolean;
+  live_only?: boolean;
+  columns?: number;
+  rows?: number;
+}
+
+/** An empty object. */
+export type Nothing = Record<string, never>;
+
+export interface OneSession {
+  session: Session;
+}
+
+/** `anyway` overrides maybe_open and claimed_elsewhere; `trust` agrees to run it in a directory new to corral. `drop_from` agrees that the agent drops its transcript from this damaged line on: the line of a refusal's `loss`. With `attach_only` nothing is ever started: it is shown where it runs, or refused as `not_open`. */
+export interface OpenSession {
+  anyway?: boolean;
+  trust?: boolean;
+  drop_from?: number | null;
+  attach_only?: boolean;
+  columns?: number;
+  rows?: number;
+}
+
+/** As for a session. */
+export interface OpenTab {
+  anyway?: boolean;
+  trust?: boolean;
+  drop_from?: number | null;
+  columns?: number;
+  rows?: number;
+}
+
+/** `plan` is attach, resume or wait. */
+export interface OpenedTab {
+  tab: string;
+  plan: string;
+}
+
+/** The page's proof, for the server's number. `label` is how a new login is called in the list. */
+export interface PageProof {
+  nonce: string;
+  proof: string;
+  label?: string;
+}
+
+/** What the page shows from now on, as `Authorization: Corral <token>`. Of a code also the new login. */
+export interface PageToken {
+  token: string;
+  seconds: number;
+  login: string | null;
+  salt: string | null;
+}
+
+/** Where a process is: in a tab of ours, in a pane of tmux, in another terminal, or in none. */
+export type PlaceKind = "none" | "tab" | "terminal" | "tmux";
+
+/** Where the price of a model comes from. `dated` is null for one's own prices. */
+export interface PriceOrigin {
+  model: string;
+  listed_as: string;
+  source: string;
+  dated: string | null;
   assumed: boolean;
 }
 
-export interface Session {
-  ref: string;
+/** How an agent process was started, as far as can be seen from outside. */
+export type ProcessMode = "client" | "headless" | "interactive" | "server" | "unknown";
+
+/** A process that has the session, or may have it. `kind` is tab, tmux, terminal or none. */
+export interface ProcessPlace {
+  pid: number;
+  kind: PlaceKind;
+  words: string;
   tab: string | null;
-  dismissed: boolean;
-  usage: SessionUsage | null;
+  command: string[];
+}
+
+/** Of "restore all". */
+export interface Progress {
+  done: number;
+  total: number;
+  failed: number;
+}
+
+/** One agent CLI. `hooks` is installed, missing or changed; null where it takes none of ours. */
+export interface ProviderReport {
+  name: string;
+  title: string;
+  installed: boolean;
+  version: string | null;
+  restore: RestoreSupport;
+  needs_hooks: boolean;
+  hooks: HooksStanding | null;
+  picks_id: boolean;
+  proven: boolean;
+}
+
+export interface Queued {
+  queued: number;
+}
+
+/** The closed list of reasons; the same word on the command line, in JSON, in the log and on the page. */
+export type RefusalReason =
+  | "already_live"
+  | "ask_trust"
+  | "bug"
+  | "claimed_elsewhere"
+  | "header_missing"
+  | "home_missing"
+  | "hooks_missing"
+  | "hooks_refused"
+  | "identity_invalid"
+  | "invalid"
+  | "ledger_unusable"
+  | "login_unknown"
+  | "maybe_open"
+  | "method_not_allowed"
+  | "never_identified"
+  | "no_such_login"
+  | "no_such_provider"
+  | "no_such_session"
+  | "no_such_tab"
+  | "not_answering"
+  | "not_durable"
+  | "not_ended"
+  | "not_found"
+  | "not_live"
+  | "not_logged_in"
+  | "not_open"
+  | "not_running"
+  | "not_saved"
+  | "provider_missing"
+  | "provider_unsupported"
+  | "refused"
+  | "restore_unsupported"
+  | "serves_others"
+  | "session_changed"
+  | "spawn_failed"
+  | "too_large"
+  | "too_many"
+  | "too_slow"
+  | "transcript_missing"
+  | "unsafe_settings"
+  | "work_dir_missing"
+  | "work_dir_unregistered"
+  | "wrong_content_type"
+  | "wrong_host"
+  | "wrong_origin"
+  | "wrong_proof";
+
+/** Why not: a machine's word, one plain sentence, what one can do. The same words as in the log. */
+export interface RefusalReport {
+  reason: RefusalReason;
+  message: string;
+  remedy: string[];
+  commands: string[];
+  go_there: GoThere | null;
+  loss: Loss | null;
+}
+
+/** How one gets back into a session. */
+export type RestoreKind = "attach" | "refused" | "resume" | "wait";
+
+/** How to get back in. `reason` is one of the closed list of refusals, and null for all other kinds. */
+export interface RestoreReport {
+  kind: RestoreKind;
+  argv: string[] | null;
+  cwd: string | null;
+  env: Record<string, string> | null;
+  pid: number | null;
+  terminal: string | null;
+  reason: RefusalReason | null;
+  message: string | null;
+  remedy: string[];
+  commands: string[];
+  loss: Loss | null;
+  keep: string[];
+}
+
+/** Whether a provider's sessions can be restored. */
+export type RestoreSupport = "none" | "resume";
+
+/** Fetch sessions and tabs again. */
+export interface ResyncEvent {
+  reason: string;
+}
+
+/** One event of the stream: its name, and its data. */
+export type ServerEvent =
+  | { event: "hello"; data: HelloEvent }
+  | { event: "beat"; data: BeatEvent }
+  | { event: "session"; data: SessionEvent }
+  | { event: "switched"; data: SwitchedEvent }
+  | { event: "tab"; data: TabEvent }
+  | { event: "restore"; data: Progress }
+  | { event: "usage"; data: UsageEvent }
+  | { event: "agents"; data: AgentsEvent }
+  | { event: "degraded"; data: DegradedEvent }
+  | { event: "resync"; data: ResyncEvent };
+
+/** The server's own fresh number, and its proof over both. */
+export interface ServerProof {
+  nonce: string;
+  proof: string;
+}
+
+/** A session of `corral ps --all --json`, with what a page needs besides. */
+export interface Session {
   provider: string;
   home: string;
   scope: string;
   session_id: string;
   state: State;
   reason: string;
-  /** Of a session that is elsewhere: who claims it, in words. */
   elsewhere: string | null;
-  /** Of a session that was started: why its agent will not say so. */
   silence: string | null;
   activity: Activity | null;
+  word: string;
+  sign: string;
+  colour: Colour;
+  since: number | null;
+  lost_at: number | null;
+  needs_you: boolean;
+  order: number[];
   durable: boolean;
   pid: number | null;
   pids: number[];
@@ -66,124 +386,114 @@ export interface Session {
   waits_for: string | null;
   archived: boolean;
   forked_from: string | null;
+  parent_id: string | null;
+  foreground: boolean | null;
   version: string | null;
   model: string | null;
   path: string | null;
   conflict: string | null;
   notes: string[];
   warnings: string[];
-  evidence: Evidence[];
-  restore: Restore;
+  evidence: EvidenceReport[];
+  restore: RestoreReport;
+  ref: string;
+  tab: string | null;
+  dismissed: boolean;
+  usage: SpentBySession | null;
 }
 
-export interface AgentProcess {
-  provider: string;
-  pid: number;
-  started_at: number;
-  home: string | null;
-  mode: string;
-  terminal: string | null;
-  work_dir: string | null;
-  advice: string | null;
+/** A session as it is now; as it was last, if it is gone. */
+export interface SessionEvent {
+  change: Change;
+  session: Session;
 }
 
-export interface Degraded {
-  provider: string;
-  step: string;
-  reason: string;
-}
-
-export interface Provider {
-  name: string;
-  title: string;
-  installed: boolean;
-  version: string | null;
-  restore: "resume" | "none";
-  needs_hooks: boolean;
-  hooks: "installed" | "missing" | "changed" | null;
-  picks_id: boolean;
-  proven: boolean;
-}
-
-export interface UsageToday {
-  cost: string | null;
-  currency: string;
-  tokens: number;
-  days: { day: string; cost: string | null; tokens: number }[];
-  /** What was counted once and could not be saved, each in a sentence. */
-  losses: string[];
-}
-
-export interface Survey {
+/** As `corral ps --all --json` (docs/json.md), with `event`: the newest event that is already in it. */
+export interface SessionList {
+  schema: number;
   host: string;
   generated_at: number;
   sessions: Session[];
   unattributed: AgentProcess[];
   no_session_yet: AgentProcess[];
+  counts: Record<string, number>;
   degraded: Degraded[];
-  event: string | number | null;
-  providers: Provider[];
-  usage_today: UsageToday | null;
-  user_home?: string;
-  version?: string;
-  /** Served by `corral demo`. */
+  event: number;
+  providers: ProviderReport[];
+  usage_today: SpentToday | null;
+  user_home: string;
+  version: string;
   demo: boolean;
+  states: StateWord[];
 }
 
-export interface GoThere {
-  kind: string;
-  target: string;
-  command: string[];
-}
-
-/** Why something was not done: the same words as in JSON and log. */
-export interface Refusal {
-  reason: string;
-  message: string;
-  remedy: string[];
-  /** Those of `remedy` that can be typed as they are; the others are sentences. */
-  commands?: string[];
-  go_there?: GoThere;
-  /** What opening it would drop from its transcript; the person may agree to that. */
-  loss?: Loss | null;
-}
-
-export interface Loss {
+/** A line that could not be counted, or a log that could not be read. */
+export interface SkippedUsage {
   path: string;
-  line: number;
-  lines: number;
-  prompts: number;
+  offset: number;
+  reason: string;
 }
 
-/** What a person agrees to when a tab is opened. */
-export interface Agreed {
-  anyway?: boolean;
-  trust?: boolean;
-  /** The damaged line from which on the agent may drop its transcript. */
-  drop_from?: number;
+/** Opens one WebSocket, as the subprotocols `corral, ticket.<ticket>`. The proof shows that it is the server's. */
+export interface SocketTicket {
+  ticket: string;
+  proof: string;
 }
 
-/** A process that has a session, or may have it, and where it is. */
-export interface ProcessPlace {
+/** What one session used. Money is a decimal as text; null when nothing of it has a known price. */
+export interface SpentBySession {
+  tokens: number;
+  cost: string | null;
+  currency: string;
+  today_tokens: number;
+  today_cost: string | null;
+  assumed: boolean;
+}
+
+export interface SpentOnDay {
+  day: string;
+  cost: string | null;
+  tokens: number;
+}
+
+/** Of all sessions, with the days before. */
+export interface SpentToday {
+  cost: string | null;
+  currency: string;
+  tokens: number;
+  days: SpentOnDay[];
+  losses: string[];
+}
+
+export interface StartedTab {
+  tab: string;
+}
+
+/** Of a session, in the order of precedence. */
+export type State = "elsewhere" | "empty" | "idle" | "live" | "orphaned" | "pending" | "unknown";
+
+/** A state, or one activity of a live session, without a session: for counts, filters and headings. */
+export interface StateWord {
+  state: State;
+  activity: Activity | null;
+  word: string;
+  sign: string;
+  colour: Colour;
+}
+
+/** One process went over to another session; both are refs. */
+export interface SwitchedEvent {
   pid: number;
-  kind: "tab" | "tmux" | "terminal" | "none";
-  words: string;
-  tab: string | null;
-  command: string[];
+  from: string;
+  to: string;
 }
 
-export interface LookedAt {
-  session: Session;
-  processes: ProcessPlace[];
-}
-
-export type TabState = "running" | "starting" | "ended" | "gone" | "refused" | "queued" | "resuming";
-
+/** One tab. `state` is running, starting, ended, gone, refused, queued or resuming. */
 export interface Tab {
   tab: string;
   order: number;
   provider: string | null;
-  title: string | null;
+  title: string;
   work_dir: string | null;
   ref: string | null;
   state: TabState;
@@ -191,50 +501,92 @@ export interface Tab {
   live_only_reason: string | null;
   pid: number | null;
   exit_status: number | null;
-  /** How its program ended, in words. */
   ended: string | null;
-  refusal: Refusal | null;
+  refusal: RefusalReport | null;
   activity: Activity | null;
   columns: number;
   rows: number;
 }
 
-export interface Opened {
-  tab: string;
-  plan?: string;
+/** Of one tab. */
+export type TabChange = "changed" | "closed" | "opened";
+
+/** A tab as it is now; as it was last, if it is closed. */
+export interface TabEvent {
+  change: TabChange;
+  tab: Tab;
 }
 
-export interface Tokens {
+export interface TabList {
+  tabs: Tab[];
+}
+
+/** What became of a tab's terminal. */
+export type TabState = "ended" | "gone" | "queued" | "refused" | "resuming" | "running" | "starting";
+
+export interface TicketWanted {
+  nonce: string;
+}
+
+/** Logs that were not read yet, as no question needed them; `until`: when the youngest was last modified. */
+export interface UnreadUsage {
+  files: number;
+  bytes: number;
+  until: number;
+}
+
+/** Calls whose tokens were not recorded; `events` is null where they leave no trace. */
+export interface UnrecordedUsage {
+  provider: string;
+  kind: string;
+  events: number | null;
+}
+
+/** `amount` is what could be priced, a decimal as text; null if nothing could. */
+export interface UsageCost {
+  amount: string | null;
+  currency: string;
+  unpriced_events: number;
+  assumed_events: number;
+}
+
+/** The same as `corral usage --json` (docs/json.md). `budget` is for the command line: null here. */
+export interface UsageDocument {
+  schema: number;
+  rows: UsageRow[];
+  total: UsageRow;
+  unrecorded: UnrecordedUsage[];
+  skipped: SkippedUsage[];
+  notice: string | null;
+  budget: Record<string, unknown> | null;
+  prices: PriceOrigin[];
+  notes: string[];
+  losses: LostUsage[];
+  unread: UnreadUsage | null;
+}
+
+/** What was spent today, and by each session whose sums changed, by its ref. */
+export interface UsageEvent {
+  usage_today: SpentToday | null;
+  sessions: Record<string, SpentBySession | null>;
+}
+
+/** `calls` only by tool; `turns` is null where it is not known by these keys. */
+export interface UsageRow {
+  key: Record<string, string | null>;
+  events: number;
+  tokens: UsageTokens;
+  cost: UsageCost;
+  calls: number | null;
+  turns: number | null;
+}
+
+/** By kind; the kinds are disjoint. */
+export interface UsageTokens {
   input: number;
   cache_read: number;
   cache_write: number;
   cache_write_1h: number;
   output: number;
   reasoning: number;
-}
-
-export interface UsageRow {
-  key: Record<string, string | null>;
-  events: number;
-  tokens: Tokens;
-  cost: { amount: string | null; currency: string; unpriced_events: number; assumed_events: number };
-}
-
-/** Where the price of a model comes from; no date: the person's own. */
-export interface PriceOrigin {
-  model: string;
-  listed_as: string;
-  source: string;
-  dated: string | null;
-  assumed: boolean;
-}
-
-export interface UsageReport {
-  rows: UsageRow[];
-  total: UsageRow;
-  unrecorded: { provider: string; kind: string; events: number | null }[];
-  skipped: { path: string; offset: number; reason: string }[];
-  notice: string | null;
-  prices: PriceOrigin[];
-  notes: string[];
 }

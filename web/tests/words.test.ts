@@ -1,143 +1,97 @@
 /** What the pure parts promise: order that does not jump, numbers people can read, frames that survive a round trip. */
 import assert from "node:assert/strict";
 import test from "node:test";
-import { arrange, whoNeedsYou, type Filter } from "../src/arrange.ts";
-import { Backoff } from "../src/backoff.ts";
+import { arrange, whoNeedsYou, type Filter, type Group } from "../src/sidebar/arrange.ts";
+import { Backoff } from "../src/server/backoff.ts";
 import { age, money, shellWord, shortPath, tokens } from "../src/format.ts";
 import { isAnswer, isPointer, LARGEST_INPUT, readOutput, writeInput } from "../src/terminal/protocol.ts";
 import type { Session, UsageRow } from "../src/types.ts";
-import { daysBetween, sayOrigins, stack } from "../src/usage.ts";
-import { Watchdog } from "../src/watchdog.ts";
-import { sayState, STATE_WORDS, STATES, stateWords } from "../src/words.ts";
+import { daysBetween, sayOrigins, stack } from "../src/usage/stacks.ts";
+import { Watchdog } from "../src/server/watchdog.ts";
+import { sayState } from "../src/session/words.ts";
+import { session } from "./sample.ts";
 
 const ALL: Filter = { text: "", states: new Set(), providers: new Set() };
 
-function session(ref: string, changes: Partial<Session> = {}): Session {
-  return {
-    ref,
-    tab: null,
-    dismissed: false,
-    usage: null,
-    provider: "kimi-cli",
-    home: "/h",
-    scope: "",
-    session_id: ref,
-    state: "live",
-    reason: "",
-    elsewhere: null,
-    silence: null,
-    activity: "ready",
-    durable: true,
-    pid: 1,
-    pids: [1],
-    maybe_pids: [],
-    started_at: 100,
-    created_at: 1,
-    updated_at: 100,
-    turn_started_at: null,
-    work_dir: "/src/api",
-    branch: null,
-    title: ref,
-    unfinished: null,
-    waits_for: null,
-    archived: false,
-    forked_from: null,
-    version: null,
-    model: null,
-    path: null,
-    conflict: null,
-    notes: [],
-    warnings: [],
-    evidence: [],
-    restore: { kind: "attach", argv: null, cwd: null, pid: 1, terminal: null, reason: null, message: null, remedy: [] },
-    ...changes,
-  };
-}
-
+const word = (state: string): string => `the word for ${state}`;
+const group = (sessions: Session[], filter = ALL, held: Group[] | null = null): Group[] =>
+  arrange(sessions, filter, held, word);
 const refs = (sessions: Session[], filter = ALL): string[][] =>
-  arrange(sessions, filter, null).map((group) => [group.title, ...group.refs]);
+  group(sessions, filter).map(({ title, refs }) => [title, ...refs]);
 
-test("who needs you comes first, waiting before lost, then live by project, then the rest folded", () => {
+test("who needs you comes first, then live by project, then the rest folded, in the server's order and words", () => {
   const sessions = [
-    session("idle", { state: "idle" }),
+    session("idle", { state: "idle", order: [5, -100] }),
+    session("elsewhere", { state: "elsewhere", order: [4, -100] }),
     session("live"),
-    session("lost", { state: "orphaned", updated_at: 900 }),
-    session("other", { work_dir: "/src/shop" }),
-    session("waiting", { activity: "waiting" }),
+    session("lost", { state: "orphaned", needs_you: true, order: [1, -900] }),
+    session("other", { work_dir: "/src/shop", order: [2, -300] }),
+    session("waiting", { needs_you: true, order: [0, -100] }),
   ];
   assert.deepEqual(refs(sessions), [
     ["Needs you", "waiting", "lost"],
     ["api", "live"],
     ["shop", "other"],
-    ["idle", "idle"],
+    ["the word for elsewhere", "elsewhere"],
+    ["the word for idle", "idle"],
   ]);
   assert.deepEqual(
-    arrange(sessions, ALL, null).map((group) => group.folded),
-    [false, false, false, true],
+    group(sessions).map(({ folded }) => folded),
+    [false, false, false, true, true],
   );
 });
 
 test("the key for the next that needs you follows the order of the sidebar", () => {
   const sessions = [
-    session("lost long ago", { state: "orphaned", updated_at: 100 }),
-    session("lost now", { state: "orphaned", updated_at: 900 }),
-    session("waiting", { activity: "waiting" }),
+    session("lost long ago", { needs_you: true, order: [1, -100] }),
+    session("lost now", { needs_you: true, order: [1, -900] }),
+    session("waiting", { needs_you: true, order: [0, -100] }),
     session("ready"),
   ];
-  const [needs] = arrange(sessions, ALL, null);
+  const [needs] = group(sessions);
+  assert.deepEqual(needs?.refs, ["waiting", "lost now", "lost long ago"]);
   assert.deepEqual(
     whoNeedsYou(sessions).map((one) => one.ref),
     needs?.refs,
   );
 });
 
-test("a dismissed loss needs nobody", () => {
-  assert.deepEqual(refs([session("lost", { state: "orphaned", dismissed: true })]), [["idle", "lost"]]);
+test("a loss that needs nobody any more is among the idle ones", () => {
+  assert.deepEqual(refs([session("lost", { state: "orphaned", order: [5, -100] })]), [["the word for idle", "lost"]]);
+});
+
+test("a word has its age or its time of day beside it", () => {
+  const at = new Date(2026, 10, 15, 9, 14).getTime() / 1000;
+  const say = (changes: Partial<Session>): string => sayState(session("a", changes), at + 125).words;
+  assert.equal(say({ word: "ready" }), "ready");
+  assert.equal(say({ word: "busy", since: at }), "busy 2 min");
+  assert.equal(say({ word: "lost", lost_at: at }), "lost 09:14");
 });
 
 test("two directories of one name are two projects", () => {
-  const groups = arrange([session("a", { work_dir: "/x/api" }), session("b", { work_dir: "/y/api" })], ALL, null);
+  const groups = group([session("a", { work_dir: "/x/api" }), session("b", { work_dir: "/y/api" })]);
   assert.deepEqual(
-    groups.map((group) => group.path),
+    groups.map(({ path }) => path),
     ["/x/api", "/y/api"],
   );
 });
 
 test("nothing moves while it is looked at: a change of state keeps its place, a new session goes to the end", () => {
-  const before = [session("a", { started_at: 3 }), session("b", { started_at: 2 })];
-  const held = arrange(before, ALL, null);
+  const held = group([session("a", { order: [2, -3] }), session("b", { order: [2, -2] })]);
   const after = [
-    session("new", { started_at: 9 }),
-    session("b", { activity: "waiting" }),
-    session("a", { state: "idle" }),
+    session("new", { order: [2, -9] }),
+    session("b", { needs_you: true, order: [0, -2] }),
+    session("a", { state: "idle", order: [5, -3] }),
   ];
   assert.deepEqual(
-    arrange(after, ALL, held).map((group) => group.refs),
+    group(after, ALL, held).map(({ refs }) => refs),
     [["a", "b", "new"]],
   );
   assert.deepEqual(refs(after), [
     ["Needs you", "b"],
     ["api", "new"],
-    ["idle", "a"],
+    ["the word for idle", "a"],
   ]);
-});
-
-test("one that waits for a word which will not come does not seem to be starting", () => {
-  assert.equal(sayState(session("a", { state: "pending" }), 200).words, "starting");
-  const silent = { state: "pending", silence: "it tells so only through hooks" } as const;
-  assert.equal(sayState(session("a", silent), 200).words, "unconfirmed");
-});
-
-test("who claims a session elsewhere is said in the server's words", () => {
-  const away = { state: "elsewhere", reason: "written on 'a', and this host is 'b'" } as const;
-  assert.equal(sayState(session("a", { ...away, elsewhere: "claimed by a" }), 200).words, "claimed by a");
-  assert.equal(sayState(session("a", { ...away, elsewhere: "elsewhere" }), 200).words, "elsewhere");
-});
-
-test("an update that changes no state changes no order", () => {
-  const one = [session("a", { updated_at: 1 }), session("b", { updated_at: 2 })];
-  const two = [session("a", { updated_at: 9 }), session("b", { updated_at: 2 })];
-  assert.deepEqual(refs(one), refs(two));
 });
 
 test("search takes all words, in any field", () => {
@@ -149,24 +103,8 @@ test("search takes all words, in any field", () => {
   assert.deepEqual(refs(sessions, { ...ALL, providers: new Set(["kimi-cli"]) }), [["api", "a"]]);
 });
 
-test("every state has a sign and a word", () => {
-  const signs = STATES.map((state) => sayState(session("a", { state }), 200).sign);
-  assert.deepEqual(signs, ["●", "◌", "✖", "?", "⇄", "○", "·"]);
-  assert.equal(sayState(session("a", { activity: "busy", turn_started_at: 80 }), 200).words, "busy 2 min");
-});
-
-test("a state has one word, whether it stands alone or with what is known beside it", () => {
-  for (const state of STATES.filter((one) => one !== "live")) {
-    const one = session("a", { state, activity: null });
-    assert.equal(stateWords(one), STATE_WORDS[state]);
-    assert.equal(sayState(one, 200).word, STATE_WORDS[state]);
-  }
-  assert.equal(STATE_WORDS.orphaned, "lost");
-  assert.equal(stateWords(session("a", { activity: "busy" })), "live, busy");
-});
-
 test("numbers are short and never hide money", () => {
-  assert.deepEqual([0, 59, 60, 7200, 200000].map(age), ["0 s", "59 s", "1 min", "2 h", "2 d"]);
+  assert.deepEqual([0, 59, 90, 7200, 200000].map(age), ["0 s", "59 s", "1 min", "2 h", "2 d"]);
   assert.deepEqual([999, 1000, 41234, 999_499, 1_500_000].map(tokens), ["999", "1.0 k", "41 k", "999 k", "1.5 M"]);
   assert.equal(money("0.001", "USD"), "<$0.01");
   assert.equal(money("0", "USD"), "$0.00");
@@ -261,18 +199,6 @@ test("money says whose prices it was made with, of which day, and what is assume
   assert.equal(sayOrigins([listed, hidden, own], "auto"), "Prices: k2, a list of 2026-11-01 (assumed)");
   assert.equal(sayOrigins([listed, own], "mine"), "Prices: your own");
   assert.equal(sayOrigins([listed], null), "No price is known");
-});
-
-test("a live session says for how long, and a lost one when, also where there is little room", () => {
-  const at = new Date(2026, 10, 15, 9, 14).getTime() / 1000;
-  const say = (changes: Partial<Session>) => sayState(session("a", { updated_at: at, ...changes }), at + 125);
-  assert.equal(say({}).words, "ready 2 min");
-  assert.equal(say({ activity: null }).words, "live 2 min");
-  const waiting = { activity: "waiting", turn_started_at: at + 85, waits_for: "npm test" } as const;
-  assert.equal(say(waiting).words, "waits 40 s: npm test");
-  assert.equal(say(waiting).short, "waits 40 s");
-  assert.equal(say({ state: "orphaned" }).words, "lost in a turn, 09:14");
-  assert.equal(say({ state: "orphaned" }).short, "lost 09:14");
 });
 
 test("a command to copy means the same to a shell", () => {

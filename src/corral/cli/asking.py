@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from corral.system.text import readable
+from corral.machine.text import readable
 
 
 def can_ask() -> bool:

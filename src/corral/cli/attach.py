@@ -10,19 +10,15 @@ import sys
 from corral.cli.asking import tell
 from corral.cli.parsers import Commands, add_command
 from corral.cli.raw_terminal import Left, has_terminal, view
-from corral.engine.naming import find_session, full_name
-from corral.engine.settings import read_settings
-from corral.engine.tabs import find_tab_started_on, forget_tab
-from corral.engine.whereabouts import InPane, InTab, InTerminal, Nowhere, find_whereabouts
-from corral.errors import CorralError
+from corral.errors import CorralError, NotReachable, Silent
+from corral.machine.text import printable
 from corral.model.session import Session
-from corral.system.text import printable
-from corral.system.tmux import Pane, go_command, go_outside, is_inside, switch_client
-from corral.terminals.client import Client, NotReachable
-from corral.terminals.directory import Standing, find_terminal, terminals_dir
-from corral.terminals.environment import TAB_VARIABLE
-from corral.terminals.how_ended import say_end
-from corral.terminals.silence import Silent
+from corral.model.terminal import Standing
+from corral.model.whereabouts import InPane, InTab, InTerminal, Nowhere, Pane
+from corral.providers.settings import read_settings
+from corral.sessions import full_name
+from corral.tabs import find_tab_started_on, find_way, forget_tab, look_at, switch_client
+from corral.terminals import find_terminal, open_client, own_tab, say_end, terminals_dir
 
 _SIGNALLED = 128
 _EPILOG = """\
@@ -52,10 +48,11 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     if find_terminal(terminals_dir(), args.session) is not None:
         return attach_tab(args.session, clear=True)
-    session = find_session(args.session)
+    look = look_at(args.session)
+    session = look.session
     if not session.verdict.processes:
         raise _not_running(session)
-    match where := find_whereabouts(session.verdict.processes[-1]):
+    match where := look.where_served:
         case InTab():
             return attach_tab(where.tab, clear=True)
         case InPane():
@@ -81,12 +78,12 @@ def attach_tab(tab: str, *, clear: bool) -> int:
     """Show a terminal of ours here. Returns the program's exit code if it ends meanwhile, 0 after detaching."""
     if not has_terminal():
         raise CorralError("there is no terminal here to attach from")
-    if os.environ.get(TAB_VARIABLE) == tab:
-        raise CorralError("this is that very terminal: it can't show itself")
+    if own_tab() == tab:
+        raise CorralError("this is the same terminal: it can't show itself")
     directory = terminals_dir()
     terminal = find_terminal(directory, tab)
     try:
-        with Client(directory, tab) as client:
+        with open_client(directory, tab) as client:
             detach_key = read_settings().detach_key
             viewing = view(client, detach_key, clear=clear, tell=tell)
     except Silent as error:
@@ -100,7 +97,7 @@ def attach_tab(tab: str, *, clear: bool) -> int:
         raise CorralError(f"it can't be shown: {error}", hint="corral terminals lists what is left") from error
     match viewing.left:
         case Left.DETACHED:
-            tell(f"detached; corral attach {tab} comes back")
+            tell(f"detached; corral attach {tab} returns to it")
             return 0
         case Left.ENDED:
             forget_tab(tab)
@@ -121,16 +118,16 @@ def _say_end(status: int | None) -> int:
 
 
 def _go_to_pane(session: Session, pane: Pane) -> int:
-    command = go_command(pane, os.environ)
-    from_outside = shlex.join(go_outside(pane))
-    if command is None:
+    way = find_way(pane, os.environ)
+    from_outside = shlex.join(way.from_outside)
+    if way.command is None:
         raise CorralError(
             f"{full_name(session)} runs in pane {printable(pane.name)} of another tmux server ({pane.socket})",
             hint=f"outside this tmux: {from_outside}",
         )
-    if is_inside(pane.socket, os.environ):
+    if way.is_here:
         tell(f"it runs in this tmux, pane {printable(pane.name)}")
-        if problem := switch_client(command):
+        if problem := switch_client(way):
             raise CorralError(f"tmux does not go there: {problem}", hint=f"in a terminal of your own: {from_outside}")
         return 0
     if not has_terminal():
@@ -141,6 +138,6 @@ def _go_to_pane(session: Session, pane: Pane) -> int:
     tell(f"it runs in tmux, pane {printable(pane.name)}")
     sys.stderr.flush()
     try:
-        os.execvp(command[0], command)
+        os.execvp(way.command[0], way.command)
     except OSError as error:
         raise CorralError(f"tmux can't be started: {error.strerror}") from error

@@ -9,11 +9,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from corral.system.descriptors import with_given_limit
+from corral.cli.asking import tell
+from corral.machine.descriptors import with_given_limit
+from corral.server.server_files import ServerFiles
 
 OPEN_SECONDS = 60.0
 """How long the file is there for a browser that takes its time."""
@@ -27,25 +28,38 @@ _PAGE = """<!doctype html>
 """
 
 
-def open_in_browser(link: str, is_used: Callable[[], bool]) -> None:
-    """Returns at once. The file goes when the link was used, or after a minute."""
+def open_in_browser(link: str, state_dir: str, *, wait: bool = False) -> None:
+    """Returns at once; with `wait`, when the link was used, or after a minute: until then its file is there."""
+    try:
+        path = _write_page(link)
+    except OSError as error:
+        tell(f"no browser was opened: {error.filename}: {error.strerror}; open the link yourself")
+        return
+    atexit.register(path.unlink, missing_ok=True)
+    # In a process of its own: some browsers are waited for to their end, and Ctrl-C here is not meant for them. Nothing
+    # of the directory it was started in is run (-I).
+    process = subprocess.Popen(
+        with_given_limit([sys.executable, "-I", "-m", "webbrowser", path.as_uri()]),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    threading.Thread(target=process.wait, name="browser", daemon=True).start()
+    clearing = threading.Thread(target=_clear_up, args=(path, link, state_dir), name="login-file", daemon=True)
+    clearing.start()
+    if wait:
+        clearing.join()
+
+
+def _write_page(link: str) -> Path:
     place = _find_place()
     _sweep(place)
     path = place / f"{_PREFIX}{secrets.token_hex(8)}{_SUFFIX}"
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "w") as file:
         file.write(_PAGE.format(link=link))
-    # In a process of its own: some browsers are waited for to their end, and Ctrl-C here is not meant for them.
-    process = subprocess.Popen(
-        with_given_limit([sys.executable, "-m", "webbrowser", path.as_uri()]),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    atexit.register(path.unlink, missing_ok=True)
-    threading.Thread(target=_clear_up, args=(path, is_used), name="login-file", daemon=True).start()
-    threading.Thread(target=process.wait, name="browser", daemon=True).start()
+    return path
 
 
 def _find_place() -> Path:
@@ -57,9 +71,10 @@ def _find_place() -> Path:
     return home
 
 
-def _clear_up(path: Path, is_used: Callable[[], bool]) -> None:
+def _clear_up(path: Path, link: str, state_dir: str) -> None:
+    files, code = ServerFiles(state_dir), link.partition("#code=")[2]
     until = time.monotonic() + OPEN_SECONDS
-    while time.monotonic() < until and not is_used():
+    while time.monotonic() < until and files.has_code(code):
         time.sleep(_LOOK_SECONDS)
     path.unlink(missing_ok=True)
 

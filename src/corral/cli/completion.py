@@ -89,13 +89,13 @@ def _offered(parser: argparse.ArgumentParser, before: list[str]) -> list[str]:
 
 
 def _session_ids() -> list[str]:
-    from corral.engine.selection import Selection
-    from corral.engine.survey import take_survey
+    from corral.model.selection import Selection
+    from corral.sessions import take_survey
 
     return [session.session_id for session in take_survey(Selection()).sessions]
 
 
 def _provider_names() -> list[str]:
-    from corral.engine.catalogue import all_providers
+    from corral.providers.registry import all_providers
 
     return [provider.name for provider in all_providers()]

@@ -9,13 +9,13 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.prices import say_dollars
 from corral.cli.screen import tilde
-from corral.engine.pricer import TablePricer
-from corral.engine.settings import read_settings
 from corral.errors import CorralError
+from corral.machine import places
+from corral.machine.config import Config
+from corral.machine.text import one_line
 from corral.model.prices import OwnPrice
-from corral.system import places
-from corral.system.config import Config
-from corral.system.text import one_line
+from corral.providers.settings import read_settings
+from corral.usage import list_unknown_prices
 
 _EPILOG = """\
 The file is optional TOML:
@@ -34,7 +34,7 @@ examples:
 
 exit codes: 0 ok · 1 the file can't be used · 2 usage"""
 
-_NOT_LISTED = "no listed model is called so: it has no price"
+_NOT_LISTED = "no listed model has this name, so it has no price"
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     if args.what == "path":
         print_lines([config.path])
         return 0
-    unknown = TablePricer(config).list_unknown() if config.prices else {}
+    unknown = list_unknown_prices(config)
     if args.json:
         print_json(report(config, unknown))
     if config.problem:
@@ -67,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
 
 def faulty(config: Config) -> CorralError:
     """What is told of a file that can't be used."""
-    return CorralError(f"{config.path}: {config.problem}", hint="the defaults are in force until it is mended")
+    return CorralError(f"{config.path}: {config.problem}", hint="the defaults apply until it is fixed")
 
 
 def report(config: Config, unknown: Mapping[str, str]) -> dict[str, object]:

@@ -43,7 +43,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         commands,
         "demo",
         summary="try everything in a throw-away home, without an agent",
-        description="Show sessions in every state, with tabs and the way back in, in a home that is thrown away.",
+        description="Show sessions in every state, with tabs and how to get back in, in a home that is thrown away.",
         epilog=_EPILOG,
     )
     parser.add_argument("--port", type=parse_port, metavar="N", help="listen on this port (default: any free one)")
@@ -72,11 +72,9 @@ def run(args: argparse.Namespace) -> int:
         _show(demonstration.link, demonstration.place.corral if demonstration.place else "corral")
         if args.open:
             from corral.cli.browsing import open_in_browser
-            from corral.server.server_files import ServerFiles
 
             assert demonstration.place is not None
-            files, code = ServerFiles(demonstration.place.state), demonstration.link.partition("#code=")[2]
-            open_in_browser(demonstration.link, lambda: not files.has_code(code))
+            open_in_browser(demonstration.link, demonstration.place.state)
         demonstration.wait()
     except KeyboardInterrupt:
         pass

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, tilde, use_colour
-from corral.engine.doctor import Diagnosis, HomeHealth, ProviderHealth, examine
+from corral.sessions import examine
+
+if TYPE_CHECKING:
+    from corral.sessions import Diagnosis, HomeHealth, ProviderHealth
 
 _MOST_SKIPPED = 20
 _EPILOG = """\
@@ -44,13 +48,15 @@ def render(diagnosis: Diagnosis, *, colour: bool) -> list[str]:
     lines: list[str] = []
     for provider in diagnosis.providers:
         lines.append(paint(provider.capabilities.title, "bold", colour) + f"  ({provider.name})")
+        lines.append(f"  support   {' · '.join(provider.support.words())}")
         lines.append(f"  program   {_say_program(provider)}")
         lines += [f"  home      {_say_home(home)}" for home in provider.homes]
         lines += [
             f"  hooks     {tilde(home.path)}: {_say_hooks(provider, home)}" for home in provider.homes if home.exists
         ]
     for process in diagnosis.unattributed:
-        lines.append(paint(f"? pid {process.pid} is {process.provider} and reports to nobody", "violet", colour))
+        text = f"? pid {process.pid} is {process.provider}, and corral can't see its session"
+        lines.append(paint(text, "violet", colour))
     for problem in diagnosis.degraded:
         lines.append(paint(f"! {problem.provider}: {problem.step}: {problem.reason}", "amber", colour))
     lines += [paint(f"! {warning}", "amber", colour) for warning in diagnosis.warnings]
@@ -85,6 +91,6 @@ def _say_hooks(provider: ProviderHealth, home: HomeHealth) -> str:
     if home.hooks.installed:
         return "installed"
     needed = (
-        "needed to tell which session a process serves" if provider.capabilities.needs_hooks else "not needed for most"
+        "needed to know which session a process serves" if provider.capabilities.needs_hooks else "not needed for most"
     )
     return f"not installed ({needed})"

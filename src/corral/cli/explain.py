@@ -7,9 +7,9 @@ import argparse
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import OF_ONE_SESSION, Commands, add_command
 from corral.cli.screen import paint, use_colour
-from corral.engine.naming import find_session, full_name
-from corral.engine.report import SessionDocument, SessionReport, report_session
-from corral.system.text import printable
+from corral.machine.text import printable
+from corral.model.session_report import SessionDocument, SessionReport
+from corral.sessions import find_session, full_name, report_session
 
 _COLOURS = {"live": "green", "stale": "grey", "remote-host": "grey", "unknown": "violet", "refused": "red"}
 

@@ -7,14 +7,17 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import table, terminal_width, tilde
-from corral.engine.hook_settings import hook_providers, list_settings
-from corral.hooks.install import Done, Outcome, Setting, install, uninstall
-from corral.hooks.status import Status, read_status
-from corral.system.text import printable
+from corral.hooks import hook_providers, install_hooks, read_statuses, uninstall_hooks
+from corral.machine.text import printable
+from corral.model.hook_install import Done, Outcome
+
+if TYPE_CHECKING:
+    from corral.hooks import Status
 
 _EPILOG = """\
 examples:
@@ -46,7 +49,7 @@ example:
 exit codes: 0 done, or nothing of ours was there · 1 refused · 2 usage"""
 
 _ACTIONS = (
-    ("status", "say how our hooks stand, and what would mend them", _STATUS),
+    ("status", "show whether our hooks are installed, and what would fix them", _STATUS),
     ("install", "ask a CLI to report its sessions", _INSTALL),
     ("uninstall", "take our entries out again", _UNINSTALL),
 )
@@ -78,13 +81,12 @@ def run(args: argparse.Namespace) -> int:
         print("corral hooks: --home needs a PROVIDER", file=sys.stderr)
         return 2
     if args.action in (None, "status"):
-        return _show_status(list_settings(args.provider, args.home), args.json)
-    settings = list_settings(args.provider, args.home, existing=True)
-    if not settings:
+        return _show_status(read_statuses(args.provider, args.home), args.json)
+    act = install_hooks if args.action == "install" else uninstall_hooks
+    results = act(args.provider, args.home)
+    if not results:
         print("corral hooks: no agent CLI that takes hooks has a home here", file=sys.stderr)
         return 1
-    act = install if args.action == "install" else uninstall
-    results = [act(setting) for setting in settings]
     if args.json:
         print_json({"schema": 1, "results": results})
     else:
@@ -106,8 +108,7 @@ def render_status(statuses: Sequence[Status], width: int) -> list[str]:
     return table(rows, (2, 3), width) + ([""] if notes else []) + notes
 
 
-def _show_status(settings: Sequence[Setting], as_json: bool) -> int:
-    statuses = [read_status(setting) for setting in settings]
+def _show_status(statuses: Sequence[Status], as_json: bool) -> int:
     if as_json:
         print_json({"schema": 1, "hooks": statuses})
     else:

@@ -1,4 +1,4 @@
-"""`corral kill`: end the process that serves a session, after asking, and only the very process."""
+"""`corral kill`: end the process that serves a session, after asking, and only the verified one."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from corral.cli.asking import ask, can_ask, tell
 from corral.cli.output import print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import tilde
-from corral.engine.killing import find_to_kill, kill_session
-from corral.engine.naming import full_name
 from corral.errors import CorralError
-from corral.system.text import printable
+from corral.machine.text import printable
+from corral.sessions import full_name
+from corral.tabs import find_to_kill, kill_session
 
 _EPILOG = """\
 examples:
@@ -20,7 +20,7 @@ examples:
   corral kill 5d3909df --dry-run   only says which process it would be, and how that is known
 
 Nothing is signalled unless a running process is proven to serve the session, and its identity is checked again
-before each signal. The conversation stays on disk.
+before each signal. A process that serves other sessions too is not ended. The conversation stays on disk.
 
 exit codes: 0 it has ended · 1 refused, or not ended · 2 usage · 3 ambiguous · 4 not found"""
 
@@ -47,11 +47,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     if not args.yes:
         if not can_ask():
-            raise CorralError(f"{full_name(session)} runs in {pids}; nobody is there to be asked", hint="--yes ends it")
+            raise CorralError(f"{full_name(session)} runs in {pids}; there is nobody to ask", hint="--yes ends it")
         title = f" ({printable(session.title)})" if session.title else ""
         if not ask(f"end {full_name(session)}{title}, {pids}, in {tilde(session.work_dir)}?"):
             raise CorralError("nothing was signalled")
-    for ended in kill_session(session, tell):
+    for ended in kill_session(find_to_kill(session.key, agreed=session), tell):
         how = f"ended after {ended.by}" if ended.by else "had ended already"
         print_lines([f"pid {ended.identity.pid} {how}"])
     return 0

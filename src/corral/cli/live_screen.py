@@ -13,7 +13,7 @@ from types import FrameType
 from typing import Any
 
 from corral.cli.output import safe_line
-from corral.system.text import control
+from corral.machine.text import control
 
 _ENTER = control("\x1b[?1049h\x1b[?25l\x1b[?7l")
 _LEAVE = control("\x1b[?7h\x1b[?25h\x1b[?1049l")

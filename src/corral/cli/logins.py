@@ -11,8 +11,8 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import age, table, terminal_width
 from corral.errors import Ambiguous, CorralError, NotFound
-from corral.system import places
-from corral.system.text import readable
+from corral.machine import places
+from corral.machine.text import readable
 
 if TYPE_CHECKING:
     from corral.server.logins import Login, Logins
@@ -110,8 +110,10 @@ def _ask_server(running: Running, files: ServerFiles, login: Login) -> None:
     import urllib.error
     import urllib.request
 
+    from corral.server.server_files import TOKEN
+
     headers = {
-        "Authorization": f"Bearer {files.read_secret('token').decode()}",
+        "Authorization": f"Bearer {files.read_secret(TOKEN).decode()}",
         "Content-Type": "application/json",
         "X-Corral": "1",
         "Origin": running.address,

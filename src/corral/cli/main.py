@@ -10,11 +10,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from corral.cli.output import guard_stream
+from corral.cli.output import find_output_encoding, guard_stream, name_files_in_utf8
 from corral.cli.parsers import Parser, format_help
 from corral.errors import CorralError
-from corral.system.light_import import import_msgspec
-from corral.system.text import printable, readable
+from corral.machine.text import printable, readable
 from corral.version import __version__
 
 COMMANDS = {
@@ -22,7 +21,7 @@ COMMANDS = {
     "show": "one session in full",
     "explain": "how corral knows: every claim, its file, the rule, the verdict",
     "pid": "which session a process serves",
-    "resume": "continue a session, in place, as the very same conversation",
+    "resume": "continue a session, in place, as the same conversation",
     "run": "start an agent in a terminal that outlives this one",
     "attach": "go to a running session: its terminal, its tmux pane",
     "terminals": "the terminals that corral keeps",
@@ -46,8 +45,6 @@ COMMANDS = {
 
 _TOLD_BESIDE = {"show", "explain", "pid", "resume", "sql", "hooks", "run", "attach", "terminals", "kill", "top"}
 """Commands that go on with the defaults when the configuration is faulty; the others tell it themselves."""
-_BEGIN_WITHOUT = ("usage",)
-"""Commands that need msgspec only when something has changed, and fetch it then."""
 _STARTS_OTHERS = {"run"}
 _BUG = 70
 _NO_OUTPUT = 1
@@ -56,15 +53,12 @@ _NO_OUTPUT = 1
 _END_AT_ONCE = frozenset({"usage", "statusline"})
 """For prompts and status bars: they close what they open, and the kernel frees the rest sooner than Python would."""
 
-# Ours are the only words, and in one language: looking for others' translations takes longer than all the parsing.
-setattr(argparse, "_", str)  # noqa: B010 - no name of argparse's for type checkers
-
 
 def build_parser(command: str | None = None) -> argparse.ArgumentParser:
     """The parser of one command; of none of them, but with their names, when it is another word."""
     parser = Parser(
         prog="corral",
-        description="Knows every coding-agent session on this machine: live, idle or lost, and the way back in.",
+        description="Knows every coding-agent session on this machine: live, idle or lost, and how to get back in.",
         epilog=(
             "corral alone is corral ps. corral COMMAND --help has options, examples and exit codes.\n"
             "A SESSION is an id, a unique prefix of it, or provider:id.\n"
@@ -89,8 +83,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if not words or (words[0].startswith("-") and words[0] not in {"-h", "--help", "--version"}):
         words.insert(0, "ps")
-    if words[0] not in _BEGIN_WITHOUT:
-        import_msgspec()
     words, rest = _split_rest(words)
     try:
         if words[0] not in COMMANDS and not words[0].startswith("-"):
@@ -111,19 +103,18 @@ def _unknown_command(word: str) -> CorralError:
 
     near = difflib.get_close_matches(word, COMMANDS, n=1)
     hint = f"did you mean {near[0]}?" if near else "corral --help lists the commands"
-    return CorralError(f"{word!r} is no command", hint=hint, exit_code=2)
+    return CorralError(f"unknown command {word!r}", hint=hint, exit_code=2)
 
 
 def _tell(error: CorralError) -> None:
     print(readable(f"corral: {error.message}"), file=sys.stderr)
-    if error.hint:  # in full: it is there to be copied
-        print("\n".join(printable(line) for line in f"  {error.hint}".split("\n")), file=sys.stderr)
+    for line in (*error.listed, *error.hints):  # in full: they are there to be copied
+        print(f"  {printable(line)}", file=sys.stderr)
 
 
 def tell_config_problem() -> None:
     """Say on standard error why the configuration is not in force, if it is not."""
-    import_msgspec()
-    from corral.engine.settings import read_settings
+    from corral.providers.settings import read_settings
 
     if (config := read_settings()).problem:
         from corral.cli.config import faulty
@@ -144,12 +135,14 @@ def _prepare_output() -> int:
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
         print("corral: there is no standard output", file=sys.stderr)
         return _NO_OUTPUT
-    sys.stdout, sys.stderr = guard_stream(sys.stdout), guard_stream(sys.stderr)
+    encoding = find_output_encoding()
+    sys.stdout, sys.stderr = guard_stream(sys.stdout, encoding), guard_stream(sys.stderr, encoding)
     return 0
 
 
 def run() -> None:
     """The console script."""
+    name_files_in_utf8()
     gc.disable()  # every command is short: collecting costs more than it would free
     code = _prepare_output()
     try:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import BinaryIO, TextIO, cast
 
-from corral.light_typing import cast
-from corral.system.text import safe
+from corral.machine.text import safe
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import BinaryIO, TextIO  # noqa: F401 - one is named in a cast
+_OUTPUT = "corral_output"
 
 
 class Output(io.TextIOWrapper):
@@ -22,21 +21,27 @@ class Output(io.TextIOWrapper):
         return len(text)
 
 
-def guard_stream(stream: TextIO) -> TextIO:
+def guard_stream(stream: TextIO, encoding: str | None = None) -> TextIO:
     """The same stream, guarded. Signs that a terminal can't show are replaced, never fatal."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
-    encoding, buffered, through = stream.encoding, stream.line_buffering, stream.write_through
+    encoding = encoding or stream.encoding
+    buffered, through = stream.line_buffering, stream.write_through
     stream.flush()
-    raw = cast("BinaryIO", stream.detach())
+    raw = cast(BinaryIO, stream.detach())
     return Output(raw, encoding=encoding, errors="replace", line_buffering=buffered, write_through=through)
 
 
 def print_json(report: object) -> None:
     """One indented JSON document. Bytes of a path that are no UTF-8 appear as \\udcXX, as Python names them."""
-    from corral.system.json_text import encode_json
+    from corral.machine.json_text import encode_json
 
-    sys.stdout.write(encode_json(report, indent=2).decode() + "\n")
+    text = encode_json(report, indent=2).decode()
+    if not text.isascii() and sys.stdout.encoding.lower() != "utf-8":
+        import json
+
+        text = "".join(sign if sign.isascii() else json.dumps(sign)[1:-1] for sign in text)
+    sys.stdout.write(text + "\n")
 
 
 def print_csv(rows: Iterable[Sequence[object]]) -> None:
@@ -55,3 +60,21 @@ def print_lines(lines: list[str]) -> None:
 def safe_line(line: str) -> str:
     """A line in which newlines are foreign."""
     return line.replace("\n", "\\n") if "\n" in line else line
+
+
+def name_files_in_utf8() -> None:
+    """Start this program again in Python's UTF-8 mode, once, if names of files have another encoding here.
+
+    By options of the interpreter, not by the environment: programs that corral starts keep theirs.
+    """
+    if sys.getfilesystemencoding() == "utf-8" or not sys.executable or find_output_encoding() is not None:
+        return
+    output = sys.stdout.encoding if sys.stdout is not None else "ascii"  # pyright: ignore[reportUnnecessaryComparison]
+    options = ["-X", "utf8", "-X", f"{_OUTPUT}={output}"]
+    os.execv(sys.executable, [sys.executable, *options, *sys.orig_argv[1:]])
+
+
+def find_output_encoding() -> str | None:
+    """The encoding of the terminal, where this program was started again; else None."""
+    found = sys._xoptions.get(_OUTPUT)  # pyright: ignore[reportPrivateUsage] - the only way to them
+    return found if isinstance(found, str) else None

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import NoReturn, TypeAlias, cast
 
 from corral.cli.screen import terminal_width
-from corral.light_typing import cast
-from corral.system.text import readable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import NoReturn, TypeAlias
+from corral.machine.text import readable
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"  # pyright: ignore[reportPrivateUsage]
 
@@ -57,7 +53,7 @@ def parse_pid(text: str) -> int:
     from corral.sidecar.record import MAX_PID
 
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_PID):
-        raise argparse.ArgumentTypeError(f"{text!r} is no process id: a whole number from 1 to {MAX_PID}")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a process id: a whole number from 1 to {MAX_PID}")
     return int(text)
 
 
@@ -77,5 +73,5 @@ def list_actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
 def parse_port(text: str) -> int:
     """A port to listen on, for `type=` of an option; 0 is any free one, as everywhere."""
     if not (text.isascii() and text.isdecimal() and len(text) < 6 and int(text) < 65536):
-        raise argparse.ArgumentTypeError(f"{text!r} is no port: a whole number from 1 to 65535, or 0 for any free one")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port: a number from 1 to 65535, or 0 for any free one")
     return int(text)

@@ -9,14 +9,12 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command, parse_pid
 from corral.cli.screen import use_colour
 from corral.cli.show import render
-from corral.engine.report import ProcessDocument, report_session
-from corral.engine.selection import Selection
-from corral.engine.survey import take_survey
 from corral.errors import NotFound
-from corral.model.process import ProcessState
+from corral.model.selection import Selection
 from corral.model.session import Survey
+from corral.model.session_report import ProcessDocument
 from corral.model.verdict import State
-from corral.system.probe import probe
+from corral.sessions import has_ended, report_session, take_survey
 
 _EPILOG = """\
 examples:
@@ -31,7 +29,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         commands,
         "pid",
         summary="which session a process serves",
-        description="Tell which session a process serves, by a claim verified against that very process.",
+        description="Tell which session a process serves, by a claim verified against that process.",
         epilog=_EPILOG,
     )
     parser.add_argument("pid", metavar="PID", type=parse_pid, help="a process id")
@@ -58,7 +56,7 @@ def _nothing(pid: int, survey: Survey) -> NotFound:
             return NotFound(f"pid {pid} is {process.provider} and has no session yet")
     for process in survey.unattributed:
         if process.pid == pid:
-            return NotFound(f"pid {pid} is {process.provider}, and reports to nobody", hint=process.advice)
-    if probe(pid, None).state is ProcessState.GONE:
+            return NotFound(f"pid {pid} is {process.provider}, and corral can't see its session", hint=process.advice)
+    if has_ended(pid):
         return NotFound(f"there is no process {pid}", hint="corral ps lists the processes that serve a session")
     return NotFound(f"no verified claim names pid {pid}", hint="corral ps lists the processes that serve a session")

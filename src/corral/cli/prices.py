@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import table, terminal_width, tilde
-from corral.engine.settings import read_settings
 from corral.errors import CorralError
+from corral.machine.config import Config
+from corral.machine.text import one_line
 from corral.model.prices import ModelRates, Rates
-from corral.system.config import Config
-from corral.system.price_table import ReadTable, read_price_table, refreshed_path, write_price_table
-from corral.system.text import one_line
-from corral.verdicts.pricing import Prices, describe_source
+from corral.providers.settings import read_settings
+from corral.usage import describe_source, list_prices, refresh_prices
+
+if TYPE_CHECKING:
+    from corral.usage import ReadTable
 
 _EPILOG = """\
 examples:
@@ -27,7 +30,6 @@ Rates are US dollars per million tokens. docs/prices.md has the rules, and how t
 
 exit codes: 0 ok · 1 failed · 2 usage · 4 a model has no price"""
 
-_NOT_INSTALLED = "pip install --upgrade genai-prices, into the environment in which corral runs, and again"
 _HEADINGS = ["MODEL", "VENDOR", "CONTEXT", "INPUT", "CACHE READ", "CACHE WRITE", "WRITE 1H", "OUTPUT", "NOTE"]
 
 
@@ -51,29 +53,17 @@ def run(args: argparse.Namespace) -> int:
     at: float = datetime.now(UTC).timestamp() if args.at is None else args.at
     config = read_settings()
     if config.problem:
-        raise CorralError(f"{config.path}: {config.problem}", hint="its prices can't be used until it is mended")
-    read = read_price_table()
-    prices = Prices(read.table, config.prices)
-    asked: list[tuple[str, ModelRates | None]] = [(name, prices.resolve(name, at)) for name in args.models]
-    found = asked or list_all(prices, config, at)
+        raise CorralError(f"{config.path}: {config.problem}", hint="its prices can't be used until it is fixed")
+    read, found = list_prices(config, args.models, at)
     if args.json:
         print_json(report(read, found, at))
     else:
         print_lines(render(read, config, found, at, terminal_width()))
-    missing = [_shown(name) for name, rates in asked if rates is None]
+    missing = [_shown(name) for name, rates in found if rates is None]
     if missing:
         hint = f'set your own: [prices."{missing[0]}"] in {tilde(config.path)}'
         raise CorralError(f"no price for {', '.join(missing)}", hint=hint, exit_code=4)
     return 0
-
-
-def list_all(prices: Prices, config: Config, at: float) -> list[tuple[str, ModelRates | None]]:
-    """Own prices, hidden models, then the table; entries without a price by the token are left out."""
-    names = [*config.prices, *(name for hidden in prices.table.hidden for name in hidden.names if "/" not in name)]
-    found = [(name, prices.resolve(name, at)) for name in dict.fromkeys(names)]
-    for vendor in prices.table.vendors:
-        found += [(listed.id, prices.rates_of(vendor, listed, at)) for listed in vendor.models]
-    return [(name, rates) for name, rates in found if rates is not None]
 
 
 def report(read: ReadTable, found: list[tuple[str, ModelRates | None]], at: float) -> dict[str, object]:
@@ -114,24 +104,13 @@ def parse_time(text: str) -> float:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
     except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is no date: 2026-02-01, or 2026-02-01T12:00") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a date: 2026-02-01, or 2026-02-01T12:00") from None
 
 
 def _refresh() -> int:
-    from corral.prices.build import build_table
-
-    try:
-        text = build_table(datetime.now(UTC).date().isoformat())
-    except ImportError:
-        raise CorralError("genai-prices is not installed; corral fetches nothing itself", hint=_NOT_INSTALLED) from None
-    except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
-        raise CorralError(f"this genai-prices has a form that corral does not know: {error}") from None
-    try:
-        made = write_price_table(text)
-    except OSError as error:
-        raise CorralError(f"{refreshed_path()}: {error.strerror}") from None
+    made, path = refresh_prices()
     count = sum(len(vendor.models) for vendor in made.vendors)
-    print_lines([f"{count} models from {made.source}, dated {made.dated}: {refreshed_path()}"])
+    print_lines([f"{count} models from {made.source}, dated {made.dated}: {path}"])
     return 0
 
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from corral.engine.account import Progress
-from corral.system.text import control
+from corral.machine.text import control
+
+if TYPE_CHECKING:
+    from corral.usage import Progress
 
 
 def progress_bar() -> Callable[[Progress], None] | None:

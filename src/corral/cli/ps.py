@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import age, cells, fit, paint, table, terminal_width, tilde, use_colour
 from corral.cli.words import say_state
-from corral.engine.catalogue import find_provider
-from corral.engine.report import report_survey
-from corral.engine.selection import NOTEWORTHY, Selection
-from corral.engine.survey import take_survey
+from corral.model.selection import NOTEWORTHY, Selection
 from corral.model.session import AgentProcess, Session, Survey
 from corral.model.verdict import Activity, State
+from corral.providers.registry import all_providers, find_provider
+from corral.sessions import appearance_of, list_state_words, report_survey, take_survey
 
 _EXAMPLES = """\
 examples:
@@ -28,15 +28,6 @@ signs: ◆ waits for you  ◐ busy  ● ready  ◌ starting  ○ idle  ✖ lost 
 
 exit codes: 0 ok, also when there are none or a step failed (! lines, `degraded`) · 2 usage"""
 
-_NEED = {
-    State.LIVE: 1,
-    State.PENDING: 2,
-    State.ORPHANED: 3,
-    State.UNKNOWN: 4,
-    State.ELSEWHERE: 5,
-    State.IDLE: 6,
-    State.EMPTY: 7,
-}
 _SORTS = ("need", "updated", "started", "provider", "dir", "title")
 
 
@@ -91,6 +82,11 @@ def run(args: argparse.Namespace) -> int:
         width, colour = terminal_width(), use_colour()
         lines = render(survey, ordered, fold_doubt=folded, width=width, colour=colour, under=under, today=today)
         print_lines([*lines, *(paint(f"! {loss}", "amber", colour) for loss in losses)])
+        if args.usage:
+            from corral.usage import read_on
+
+            sys.stdout.flush()
+            read_on()
     return 0
 
 
@@ -98,8 +94,7 @@ def _say_today() -> tuple[dict[str, str], list[str]]:
     """What each session cost, and what was lost of all that was counted."""
     from corral.cli.progress import progress_bar
     from corral.cli.usage_table import say_cost
-    from corral.engine.spent_today import sum_sessions_today
-    from corral.engine.usage_losses import say_loss
+    from corral.usage import say_loss, sum_sessions_today
 
     spent = sum_sessions_today(progress_bar())
     return {name: say_cost(row) for name, row in spent.sessions.items()}, [say_loss(loss) for loss in spent.losses]
@@ -127,9 +122,7 @@ def render(
     if not any(survey.counts.values()) and not survey.no_session_yet:
         if under is not None:
             return [*lines, f"no sessions in {tilde(under)} or below"]
-        from corral.cli.newcomer import say_nothing_found
-
-        lines += say_nothing_found(survey)
+        lines += _say_nothing_found(survey)
     else:
         lines.append(_counts_line(survey))
     return lines
@@ -146,14 +139,14 @@ def _table(
     body: list[tuple[str, ...]] = []
     colours: list[str] = []
     for session, cost in zip(sessions, spent, strict=True):
-        said = say_state(session, now)
-        colours.append(said.colour)
+        shown = appearance_of(session)
+        colours.append(shown.colour)
         up = age(now - session.pid_started_at) if session.pid_started_at else "–"
         pids = "+".join(map(str, session.pids)) or "–"
         where = tilde(session.work_dir)
         body.append(
             (
-                f"{said.sign} {said.words}",
+                f"{shown.sign} {say_state(shown, now)}",
                 session.provider,
                 short[session.session_id],
                 pids,
@@ -197,13 +190,13 @@ def _doubt_lines(survey: Survey, sessions: list[Session], width: int, colour: bo
         pids = {process.pid for process in processes}
         concerned = sum(1 for session in sessions if pids & set(session.verdict.maybe_pids))
         named = ", ".join(map(str, sorted(pids)))
-        them = "it reports" if len(pids) == 1 else "they report"
+        unseen = "corral can't see its session" if len(pids) == 1 else "corral can't see their sessions"
         if concerned:
             plural = "session" if concerned == 1 else "sessions"
-            text = f"? {concerned} {provider} {plural} may be open in pid {named}: {them} to nobody."
+            text = f"? {concerned} {provider} {plural} may be open in pid {named}: {unseen}."
         else:
             runs = "runs" if len(pids) == 1 else "run"
-            text = f"? {provider} {runs} as pid {named}: {them} to nobody."
+            text = f"? {provider} {runs} as pid {named}: {unseen}."
         advice = f" {processes[0].advice}" if processes[0].advice and not lines else ""
         lines.append(paint(fit(text + advice, width), "violet", colour))
     return lines
@@ -217,15 +210,14 @@ def _silent_lines(sessions: list[Session], width: int, colour: bool) -> list[str
             by_provider.setdefault(session.provider, []).append(str(session.pid))
     lines: list[str] = []
     for provider, pids in by_provider.items():
-        them = "it reports" if len(pids) == 1 else "they report"
-        text = f"◌ nothing confirms the session of pid {', '.join(pids)}: {them} to nobody."
+        text = f"◌ nothing confirms the session of pid {', '.join(pids)}: its hooks do not report."
         lines.append(paint(fit(f"{text} corral hooks install {provider}", width), "grey", colour))
     return lines
 
 
 def _counts_line(survey: Survey) -> str:
-    names = {State.ORPHANED: "lost"}
-    shown = [f"{survey.counts[state]} {names.get(state, state)}" for state in State if survey.counts.get(state)]
+    words = [one for one in list_state_words() if one.activity is None]
+    shown = [f"{survey.counts[one.state]} {one.word}" for one in words if survey.counts.get(one.state)]
     hidden = any(survey.counts.get(state) for state in (State.IDLE, State.EMPTY))
     listed = {session.state for session in survey.sessions}
     hint = " (--all)" if hidden and not listed & {State.IDLE, State.EMPTY} else ""
@@ -263,13 +255,36 @@ def _key(sort: str):
             case "started":
                 return (-(session.pid_started_at or 0.0), updated)
             case "provider":
-                return (session.provider, _NEED[session.state], updated)
+                return (session.provider, appearance_of(session).order)
             case "dir":
-                return (session.work_dir or "~", _NEED[session.state], updated)
+                return (session.work_dir or "~", appearance_of(session).order)
             case "title":
                 return (session.title or "~", updated)
             case _:
-                waits = session.activity is not Activity.WAITING
-                return (_NEED[session.state], waits, updated)
+                return appearance_of(session).order
 
     return key
+
+
+def _say_nothing_found(survey: Survey) -> list[str]:
+    """What corral looked for, and commands to try that work here."""
+    from corral.cli.own_command import own_command
+    from corral.hooks import lack_hooks
+
+    looked = ", ".join(provider.capabilities.title for provider in all_providers())
+    homes = ", ".join(tilde(home.path) for home in survey.homes)
+    corral = own_command()
+    tries = [
+        (f"{corral} demo", "everything in a throw-away home, with an agent made for trying"),
+        (f"{corral} doctor", "what is installed, and where corral looks"),
+    ]
+    if survey.homes and lack_hooks():
+        tries.append((f"{corral} hooks install", "so that running agents report which session they serve"))
+    width = max(len(command) for command, _ in tries)
+    return [
+        "No agent sessions on this machine.",
+        f"  looked for: {looked}",
+        f"  in:         {homes or 'their homes: none of them exists yet'}",
+        "Try:",
+        *(f"  {command:<{width}}  {why}" for command, why in tries),
+    ]

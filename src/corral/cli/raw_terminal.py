@@ -13,18 +13,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from corral.terminals.client import Client
-from corral.terminals.modes import Modes
-from corral.terminals.protocol import Ask, Exit, Failed, Gap, Output, Picture
-from corral.terminals.protocol import Modes as ModesFrame
-from corral.terminals.queries import QueryFilter
-from corral.terminals.silence import LOOK_SECONDS, Patience
-
-_READ = 1 << 16
-_WATCHED = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
+from corral.model.frames import Ask, Exit, Failed, Gap, Modes, Output, Picture
+from corral.terminals import filter_queries, track_modes
 
 _WITH_CURSOR = 1049
 """Of the ways to the alternate screen the one that keeps the cursor of the normal one."""
@@ -32,8 +26,16 @@ _OPENS_OWN_SCREEN = re.compile(
     rb"(?:\x1b\[[0-9;:<=>?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78]|\x1b\([0-9A-Z])*?\x1b\[\?%dh"
     % _WITH_CURSOR
 )
-_WHOLE_SCREEN = b"\x1b[?2026l\x1b[?69l\x1b[r\x1b[4l\x1b(B\x0f"
-"""Shown at once, without margins, overwriting, in plain letters: what no program that is left in its midst undoes."""
+_WHOLE_SCREEN = b"\x1b[?2026l\x1b[?69l\x1b[?45l\x1b[r\x1b[4l\x1b[20l\x1b]8;;\x1b\\\x1b(B\x1b)B\x1b*B\x1b+B\x0f"
+"""Shown at once, without margins and links, overwriting, in plain letters: what no program that is left in its midst
+undoes."""
+
+
+if TYPE_CHECKING:
+    from corral.terminals import Client, Patience
+
+_READ = 1 << 16
+_WATCHED = (signal.SIGWINCH, signal.SIGTERM, signal.SIGHUP)
 
 
 class Left(StrEnum):
@@ -94,27 +96,22 @@ def view(client: Client, detach_key: str, *, clear: bool, tell: Callable[[str], 
     `clear`: on a screen of its own; else what the program wrote from its start on goes on below what is here.
     Raises Silent when the holder does not answer: neither the attaching, nor what is typed.
     """
-    return _View(client, DetachKey(detach_key), tell).run(clear=clear)
+    return _View(client, DetachKey(detach_key), tell, clear=clear).run()
 
 
 class _View:
-    def __init__(self, client: Client, detach_key: DetachKey, tell: Callable[[str], None]) -> None:
+    def __init__(self, client: Client, detach_key: DetachKey, tell: Callable[[str], None], *, clear: bool) -> None:
         self._client = client
         self._detach_key = detach_key
         self._tell = tell
-        self._modes = Modes()
-        self._queries = QueryFilter()
+        self._clear = clear
+        self._terminal = OwnTerminal(_write, terminal_size, clear=clear)
         self._problems: list[str] = []
         self._signals: list[int] = []
-        self._to_clear = True
-        """What is on the person's screen is still to be scrolled away."""
-        self._begins_cleared = True
-        self._has_shown = False
         self._patience: Patience | None = None
         """While something from the holder is due."""
 
-    def run(self, *, clear: bool) -> Viewing:
-        self._begins_cleared = clear
+    def run(self) -> Viewing:
         viewing = None
         saved = termios.tcgetattr(0)
         woken, wake = os.pipe()
@@ -123,7 +120,7 @@ class _View:
         old_wake = signal.set_wakeup_fd(wake)
         try:
             tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is meant for the program
-            self._client.attach(None if clear else 0, *terminal_size(), picture=True)
+            self._client.attach(None if self._clear else 0, *terminal_size(), picture=True)
             self._patience = self._client.await_answer()
             viewing = self._loop(woken)
             return viewing
@@ -134,7 +131,7 @@ class _View:
             os.close(woken)
             os.close(wake)
             try:
-                self._write(self._modes.undo() if _ended_by_itself(viewing) else self._leave())
+                (self._terminal.undo if _ended_by_itself(viewing) else self._terminal.leave)()
                 termios.tcsetattr(0, termios.TCSADRAIN, saved)
             except (OSError, termios.error):
                 pass  # the terminal itself is gone
@@ -147,7 +144,9 @@ class _View:
     def _loop(self, woken: int) -> Viewing:
         socket = self._client.socket
         while True:
-            ready, _, _ = select.select([0, socket, woken], [], [], LOOK_SECONDS if self._patience else None)
+            ready, _, _ = select.select(
+                [0, socket, woken], [], [], self._patience.look_seconds if self._patience else None
+            )
             if woken in ready:
                 os.read(woken, 100)
                 while self._signals:
@@ -190,15 +189,13 @@ class _View:
         for frame in self._client.feed(data):
             match frame:
                 case Output():
-                    self._show(frame)
+                    self._terminal.show(frame)
                 case Picture():
-                    self._show_picture(frame)
-                case ModesFrame():  # of an older holder
-                    self._clear_before(frame.data)
-                    self._modes.feed(frame.data)
-                    self._write(frame.data)
+                    self._terminal.show_picture(frame)
+                case Modes():
+                    self._terminal.show_modes(frame.data)
                 case Gap():
-                    self._write(b"\x1b[H\x1b[2J")  # what is there is old; what is kept follows
+                    self._terminal.forget()
                 case Exit():
                     return Viewing(left=Left.ENDED, status=frame.status)
                 case Failed():
@@ -207,46 +204,80 @@ class _View:
                     pass
         return None
 
-    def _show(self, frame: Output) -> None:
+
+def _write(data: bytes) -> None:
+    sys.stdout.flush()
+    while data:
+        data = data[os.write(1, data) :]
+
+
+class OwnTerminal:
+    """The person's own terminal as a viewer.
+
+    It can't take on another size than it has, and what was on it before is the person's.
+    """
+
+    def __init__(self, write: Callable[[bytes], object], size: Callable[[], tuple[int, int]], *, clear: bool) -> None:
+        """`clear`: what is shown begins on a screen of its own; else below what is there."""
+        self._write = write
+        self._size = size
+        self._reader = track_modes()
+        self._queries = filter_queries()
+        self._to_clear = True
+        """What is on the person's screen is still to be scrolled away."""
+        self._begins_cleared = clear
+        self._has_shown = False
+
+    def show(self, frame: Output) -> None:
         if self._begins_cleared and not self._has_shown:
             self._clear_before(frame.data)
         self._has_shown = True
-        self._modes.feed(frame.data)
+        self._reader.feed(frame.data)
         # Nobody waits for the answers to what was asked before we came.
         self._write(self._queries.feed(frame.data) if frame.replay else self._queries.flush() + frame.data)
 
-    def _show_picture(self, frame: Picture) -> None:
+    def show_picture(self, frame: Picture) -> None:
         """It is made for a terminal in its first state, so that is where this one is brought."""
         if frame.first:
             if self._has_shown:
                 self._write(self._start_over())
-                self._modes = Modes()
+                self._reader = track_modes()
                 self._queries.flush()
             self._clear_before(frame.data)
         self._has_shown = True
-        self._modes.feed(frame.data)
+        self._reader.feed(frame.data)
         self._write(frame.data)
+
+    def show_modes(self, data: bytes) -> None:
+        """What an older holder has instead of a picture."""
+        self._clear_before(data)
+        self._reader.feed(data)
+        self._write(data)
+
+    def forget(self) -> None:
+        """What is there is old; what is kept follows."""
+        self._write(b"\x1b[H\x1b[2J")
+
+    def undo(self) -> None:
+        """After a program that ended by itself: its last words are its own, and the cursor is where it wants it."""
+        self._write(self._reader.modes.undo().encode())
+
+    def leave(self) -> None:
+        """End the program's picture in the midst of it, and begin a line of its own for what is said next."""
+        start = self._start_over()
+        if self._reader.modes.alternate != _WITH_CURSOR:
+            self._write(start + b"\x1b[999H\n")  # below the picture
+            return
+        # The cursor is back where it was: at the begin of a line it stays there, elsewhere the blanks end that line.
+        self._write(start + b" " * (self._size()[0] - 1) + b"\r\x1b[K")
 
     def _clear_before(self, first: bytes) -> None:
         """Once. One with a screen of its own leaves this one as it is; for others it is scrolled away, not wiped."""
         if self._to_clear and not _OPENS_OWN_SCREEN.match(first):
-            self._write(b"\n" * (terminal_size()[1] - 1) + b"\x1b[H\x1b[J")
+            self._write(b"\n" * (self._size()[1] - 1) + b"\x1b[H\x1b[J")
             self._to_clear = False
 
     def _start_over(self) -> bytes:
         """Out of a program's screen and its modes, in the midst of whatever it was writing."""
-        unfinished = b"\x18\x1b\\" if self._modes.incomplete_bytes else b""
-        return unfinished + _WHOLE_SCREEN + self._modes.undo()
-
-    def _leave(self) -> bytes:
-        """What ends the program's picture in the midst of it, and begins a line of its own for what is said next."""
-        start = self._start_over()
-        if self._modes.alternate != _WITH_CURSOR:
-            return start + b"\x1b[999H\n"  # below the picture
-        # The cursor is back where it was: at the begin of a line it stays there, elsewhere the blanks end that line.
-        return start + b" " * (terminal_size()[0] - 1) + b"\r\x1b[K"
-
-    def _write(self, data: bytes) -> None:
-        sys.stdout.flush()
-        while data:
-            data = data[os.write(1, data) :]
+        unfinished = b"\x18\x1b\\" if self._reader.incomplete_bytes else b""
+        return unfinished + _WHOLE_SCREEN + self._reader.modes.undo().encode()

@@ -1,4 +1,4 @@
-"""`corral resume`: continue a session, in place, as the very same conversation, or say why not."""
+"""`corral resume`: continue a session, in place, as the same conversation, or say why not."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from corral.cli.asking import ask, can_ask, tell
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.show import say_command
-from corral.engine.report import RestoreDocument, report_plan
-from corral.engine.resume import agree_from_line, plan_restore_of, plan_to_resume, resume_in_place
-from corral.model.restore import Loss, Resume
+from corral.model.opening import Agreement
+from corral.model.refusal import RefusedError
+from corral.model.restore import Loss, Refused, Resume
+from corral.model.session_report import RestoreDocument, report_plan
+from corral.sessions import full_name
+from corral.tabs import plan_resume, resume_in_place
 
 _EPILOG = """\
 examples:
@@ -30,7 +33,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
     parser = add_command(
         commands,
         "resume",
-        summary="continue a session, in place, as the very same conversation",
+        summary="continue a session, in place, as the same conversation",
         description="Become the agent on this session: corral checks, then replaces itself by the provider's program.",
         epilog=_EPILOG,
     )
@@ -48,20 +51,21 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:  # noqa: RET503 - the last line becomes the agent
-    consent = agree_from_line(args.drop_from)
-    if args.json:
-        found = plan_restore_of(args.session, anyway=args.anyway, consent=consent)
-        print_json(RestoreDocument(restore=report_plan(found)))
-        return 0 if isinstance(found, Resume) else 1
-    if args.print_only:
+    agree = Agreement(drop_from=args.drop_from)
+    if args.json or args.print_only:
+        settled = not args.json
+        session, plan = plan_resume(args.session, anyway=args.anyway, agree=agree, settled=settled)
+        if args.json:
+            print_json(RestoreDocument(restore=report_plan(plan)))
+            return 0 if isinstance(plan, Resume) else 1
+        if isinstance(plan, Refused):
+            raise RefusedError(plan, f"{full_name(session)} is not resumed")
         import shlex
 
-        _, plan = plan_to_resume(args.session, anyway=args.anyway, consent=consent)
         print_lines([f"cd {shlex.quote(plan.cwd)} && {say_command(plan)}"])
         return 0
-    if args.drop_from is None and can_ask():
-        consent = _Asker()
-    resume_in_place(args.session, anyway=args.anyway, tell=tell, consent=consent)
+    asks = args.drop_from is None and can_ask()
+    resume_in_place(args.session, anyway=args.anyway, agree=_Asker() if asks else agree, report=tell)
 
 
 class _Asker:
@@ -70,7 +74,10 @@ class _Asker:
     def __init__(self) -> None:
         self._agreed: Loss | None = None
 
-    def __call__(self, loss: Loss) -> bool:
+    def __call__(self, question: Refused) -> bool:
+        loss = question.loss
+        if loss is None:
+            return False
         if loss != self._agreed:
             tell(f"line {loss.line} of {loss.path} is damaged. The agent drops it for good, and what follows it:")
             tell(f"{loss.lines} lines, {loss.prompts} of them prompts. corral keeps a copy first.")

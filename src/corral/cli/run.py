@@ -11,13 +11,12 @@ from corral.cli.attach import attach_tab
 from corral.cli.parsers import Commands, add_command
 from corral.cli.raw_terminal import has_terminal, terminal_size
 from corral.cli.screen import tilde
-from corral.engine.hook_settings import list_settings
-from corral.engine.opening import Fresh, open_fresh, plan_fresh
 from corral.errors import CorralError
-from corral.hooks.install import Outcome, install
-from corral.hooks.status import read_status
-from corral.store.bindings import Bindings
-from corral.system import places
+from corral.hooks import install_hooks
+from corral.model.hook_install import Outcome
+from corral.model.restore import Refused
+from corral.providers.registry import find_provider
+from corral.tabs import start_tab
 
 _DETACHED_SIZE = (120, 40)
 _EPILOG = """\
@@ -51,47 +50,43 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    work_dir = os.path.realpath(os.path.expanduser(args.directory))
-    fresh = plan_fresh(args.provider, work_dir, with_arguments=bool(args.rest))
+    title = find_provider(args.provider).capabilities.title
     if not args.detach and not has_terminal():
         raise CorralError("there is no terminal here to show it in", hint="corral run … --detach starts it anyway")
-    _agree_on_directory(fresh, work_dir, yes=args.yes)
-    _offer_hooks(fresh, unasked=args.install_hooks, declined=args.no_hooks)
+    work_dir = os.path.realpath(os.path.expanduser(args.directory))
     size = _DETACHED_SIZE if args.detach else terminal_size()
-    started = open_fresh(fresh, args.rest, size=size, tell=tell)
+
+    def agree(question: Refused) -> bool:
+        return _agree(question, title, args)
+
+    tab = start_tab(args.provider, work_dir, args.rest, size=size, agree=agree, report=tell)
     if args.detach:
-        print(started.tab)
+        print(tab)
         return 0
-    return attach_tab(started.tab, clear=False)
+    return attach_tab(tab, clear=False)
 
 
-def _agree_on_directory(fresh: Fresh, work_dir: str, *, yes: bool) -> None:
-    """What lies in a directory can make an agent run things: a new one is a person's decision."""
-    if yes or Bindings(places.state_dir()).has_opened(work_dir):
-        return
-    title = fresh.provider.capabilities.title
-    question = f"corral has started nothing in {tilde(work_dir)} before. Start {title} there?"
+def _agree(question: Refused, title: str, args: argparse.Namespace) -> bool:
+    if question.hookless is not None:
+        _offer_hooks(args.provider, title, question.hookless, unasked=args.install_hooks, declined=args.no_hooks)
+        return True
+    if args.yes:
+        return True
     if not can_ask():
-        raise CorralError(f"corral has started nothing in {tilde(work_dir)} before", hint="--yes starts it there")
-    if not ask(question):
+        raise CorralError(question.message, hint="--yes starts it there")
+    if not ask(f"{question.message}. Start {title} there?"):
         raise CorralError("nothing was started")
+    return True
 
 
-def _offer_hooks(fresh: Fresh, *, unasked: bool, declined: bool) -> None:
+def _offer_hooks(provider: str, title: str, home: str, *, unasked: bool, declined: bool) -> None:
     """Without them such a CLI never says which session it has, so that the tab could not be restored."""
-    capabilities = fresh.provider.capabilities
-    if not capabilities.needs_hooks:
-        return
-    (setting,) = list_settings(fresh.provider.name, [fresh.home.path])
-    status = read_status(setting)
-    if status.installed and not status.problems:
-        return
     if unasked or (
         not declined
         and can_ask()
-        and ask(f"{capabilities.title} tells which session it has only through hooks. Install them (corral hooks)?")
+        and ask(f"{title} reports its session only through hooks. Install them (corral hooks)?")
     ):
-        done = install(setting)
+        (done,) = install_hooks(provider, [home])
         if done.outcome is Outcome.REFUSED:
             tell(f"the hooks were not installed: {done.message}")
         else:
@@ -99,6 +94,6 @@ def _offer_hooks(fresh: Fresh, *, unasked: bool, declined: bool) -> None:
             return
     print(
         f"corral: without hooks this tab is live-only: corral can show it as long as it runs, not restore it "
-        f"(corral hooks install {fresh.provider.name})",
+        f"(corral hooks install {provider})",
         file=sys.stderr,
     )

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-from corral.system.text import control, printable
+from corral.machine.text import control, printable
 
 COLOURS = {
     "green": "32",

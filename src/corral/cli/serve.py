@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from corral.cli.asking import tell
 from corral.cli.own_command import own_command
 from corral.cli.parsers import Commands, add_command, parse_port
-from corral.system import places
+from corral.machine import places
 
 if TYPE_CHECKING:
     from corral.server.server_files import Running
@@ -52,7 +52,11 @@ def run(args: argparse.Namespace) -> int:
     bind = Bind(port=args.port, host=args.host, allow_remote=args.allow_remote)
 
     def show(running: Running, code: str) -> None:
-        _show(running.link(code), browse=args.open)
+        print(running.link(code), flush=True)
+        if args.open:
+            from corral.cli.browsing import open_in_browser
+
+            open_in_browser(running.link(code), places.state_dir())
         if is_remote(bind):
             tunnel = f"ssh -L {running.port}:{bracketed(running.host)}:{running.port}"
             tell(f"no browser can log in over plain HTTP from elsewhere: open the link at the near end of {tunnel}")
@@ -69,28 +73,24 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(link: str, *, browse: bool) -> None:
-    print(link, flush=True)
-    if browse:
-        from corral.cli.browsing import open_in_browser
-        from corral.server.server_files import ServerFiles
-
-        files, code = ServerFiles(places.state_dir()), link.partition("#code=")[2]
-        open_in_browser(link, lambda: not files.has_code(code))
-
-
 def _show_other(running: Running, *, browse: bool, wanted: int | None) -> None:
     from corral.server.server_files import ServerFiles
 
-    _show(running.link(ServerFiles(places.state_dir()).make_code(running.name)), browse=browse)
+    link = running.link(ServerFiles(places.state_dir()).make_code(running.name))
+    print(link, flush=True)
     tell(f"a server runs already (pid {running.pid}), and goes on; this link works once")
     if wanted and wanted != running.port:
         tell(f"it stays where it is: stop it first, then --port {wanted} moves it")
+    if browse:
+        from corral.cli.browsing import open_in_browser
+
+        open_in_browser(link, places.state_dir(), wait=True)
 
 
 def _tell_stopped() -> None:
     """What lives on is said: stopping the server stops no agent."""
-    from corral.terminals.directory import Standing, list_terminals, terminals_dir
+    from corral.model.terminal import Standing
+    from corral.terminals import list_terminals, terminals_dir
 
     left = sum(one.standing is Standing.RUNNING for one in list_terminals(terminals_dir()))
     match left:

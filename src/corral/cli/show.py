@@ -10,12 +10,13 @@ from corral.cli.parsers import OF_ONE_SESSION, Commands, add_command
 from corral.cli.screen import paint, tilde, use_colour
 from corral.cli.use_words import say_metered
 from corral.cli.words import say_state
-from corral.engine.metering import meter_session
-from corral.engine.metering_report import report_shown
-from corral.engine.naming import find_session, full_name
+from corral.machine.text import printable
 from corral.model.restore import Attach, Refused, RestorePlan, Resume, Wait, say_remedy
 from corral.model.session import Session
-from corral.system.text import printable
+from corral.sessions import appearance_of, find_session, full_name
+from corral.top import meter_session, report_shown
+
+_LABELS = {Attach: "attach with", Resume: "resume with", Wait: "resume", Refused: "resume"}
 
 
 def add_parser(commands: Commands) -> argparse.ArgumentParser:
@@ -23,7 +24,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
         commands,
         "show",
         summary="one session in full",
-        description="Show one session: its state and why, its process and what that uses, and the way back in.",
+        description="Show one session: its state and why, its process and what that uses, and how to get back in.",
         epilog=f"examples:\n  corral show 5d3909df\n  corral show kimi-cli:my-own-name --json\n\n{OF_ONE_SESSION}",
     )
     parser.add_argument("session", metavar="SESSION", help="an id, a unique prefix of it, or provider:id")
@@ -44,12 +45,13 @@ def run(args: argparse.Namespace) -> int:
 
 def render(session: Session, *, now: float, colour: bool, uses: str | None = None) -> list[str]:
     """One fact a line; what is not known is left out. `uses` says what its processes use, where that was asked."""
-    said = say_state(session, now)
+    shown = appearance_of(session)
+    state = paint(f"{shown.sign} {say_state(shown, now)}", shown.colour, colour)
     record = session.record
     facts: list[tuple[str, str | None]] = [
         ("session", full_name(session)),
         ("title", session.title),
-        ("state", paint(f"{said.sign} {said.words}", said.colour, colour) + f" – {session.verdict.reason}"),
+        ("state", f"{state} – {session.verdict.reason}"),
         ("waits for", record.waits_for if record else None),
         ("unfinished", record.unfinished if record and session.state == "orphaned" else None),
         ("process", ", ".join(f"pid {pid}" for pid in session.pids) or None),
@@ -68,7 +70,7 @@ def render(session: Session, *, now: float, colour: bool, uses: str | None = Non
     ]
     facts += [("note", note) for note in (record.notes if record else ())]
     facts += [("warning", warning) for warning in session.warnings]
-    facts += [("way back", line) for line in say_plan(session.restore, full_name(session))]
+    facts += [(_LABELS[type(session.restore)], line) for line in say_plan(session.restore, full_name(session))]
     return [f"{name:>12}  {value if name == 'state' else printable(value)}" for name, value in facts if value]
 
 

@@ -171,7 +171,7 @@ def _run_read(args: argparse.Namespace) -> int:
 
 
 def _run_check(args: argparse.Namespace) -> int:
-    from corral.engine.sidecar_check import check_sidecar
+    from corral.sessions import check_sidecar
 
     judged = check_sidecar(args.path)
     if isinstance(judged, Refusal):

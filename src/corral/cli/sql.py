@@ -5,15 +5,17 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
+from typing import TYPE_CHECKING
 
 from corral.cli.output import print_csv, print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import cells, paint, table, terminal_width, use_colour
-from corral.engine.plain import to_plain
-from corral.engine.sql import SCHEMA, Answer, ask
-from corral.engine.usage_losses import say_loss
 from corral.errors import CorralError
-from corral.system.text import printable
+from corral.machine.text import printable
+from corral.usage import ask_sql, list_views, say_loss, to_plain, update_ledger
+
+if TYPE_CHECKING:
+    from corral.usage import Answer
 
 _EXAMPLES = """\
 examples:
@@ -25,6 +27,7 @@ examples:
 One SELECT in SQLite's language; nothing can be changed by it. docs/sql.md describes the views.
 
 exit codes: 0 ok · 1 the ledger can't be read, or the time is up · 2 usage, also a query that can't be run"""
+_SCHEMA = 1
 _MOST_ROWS = 1_000_000
 _MOST_IN_TABLE = 1000
 
@@ -55,7 +58,7 @@ def run(args: argparse.Namespace) -> int:
         hint = (
             'corral sql "SELECT day, sum(tokens) FROM usage_events GROUP BY day"; corral sql --schema lists the views'
         )
-        raise CorralError("there is no query", hint=hint, exit_code=2)
+        raise CorralError("no query was given", hint=hint, exit_code=2)
     if not 0 < args.timeout <= 3600:
         raise CorralError("--timeout is a number of seconds, more than 0 and at most 3600", exit_code=2)
     if not args.stale:
@@ -64,7 +67,7 @@ def run(args: argparse.Namespace) -> int:
     def on_mended(notice: str) -> None:
         _tell(notice)
 
-    with ask(args.query, args.timeout, on_mended) as answer:
+    with ask_sql(args.query, args.timeout, on_mended) as answer:
         for loss in answer.losses:
             _tell(say_loss(loss))
         if args.csv:
@@ -73,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
             rows = _take(answer, _MOST_ROWS)
             print_json(
                 {
-                    "schema": SCHEMA,
+                    "schema": _SCHEMA,
                     "columns": answer.columns,
                     "losses": [to_plain(loss) for loss in answer.losses],
                     "rows": [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in rows],
@@ -86,16 +89,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _update() -> None:
     from corral.cli.progress import progress_bar
-    from corral.engine.account import update_ledger
-    from corral.engine.ledger_access import ask_ledger
-    from corral.store.ledger import Ledger
 
-    def update(ledger: Ledger) -> None:
-        update_ledger(ledger, progress_bar())
-        if ledger.notice:
-            _tell(ledger.notice)
-
-    ask_ledger(update)
+    if notice := update_ledger(progress_bar()):
+        _tell(notice)
 
 
 def _tell(notice: str) -> None:
@@ -146,15 +142,13 @@ def _plain(value: object) -> object:
 
 
 def _print_schema(as_json: bool) -> None:
-    from corral.store.sql_views import list_views
-
     views = list_views()
     if as_json:
         described = [
             {"name": view.name, "meaning": view.meaning, "columns": [column._asdict() for column in view.columns]}
             for view in views
         ]
-        print_json({"schema": SCHEMA, "views": described})
+        print_json({"schema": _SCHEMA, "views": described})
         return
     lines: list[str] = []
     for view in views:

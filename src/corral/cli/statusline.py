@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.cli.usage_table import say_money
-from corral.engine.glance import Glance, TodayUse, take_glance
-from corral.engine.plain import to_plain
+from corral.model.verdict import Activity, State
+from corral.sessions import list_state_words
+from corral.usage import read_on, take_glance, to_plain
+
+if TYPE_CHECKING:
+    from corral.usage import Glance, TodayUse
 
 _ZERO = Decimal(0)
 _EXAMPLES = """\
@@ -45,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
         print_json(to_plain(glance))
     else:
         print_lines([render(glance, colour=args.color or use_colour())])
+    sys.stdout.flush()
+    read_on()
     return 0
 
 
@@ -66,14 +74,15 @@ def _say_sessions(glance: Glance, colour: bool) -> str:
     counts = glance.sessions
     if counts is None:
         return "sessions?"
+    words = {(one.state, one.activity): one for one in list_state_words()}
+    live = words[State.LIVE, None]
     shown = (
-        ("◆", counts.waiting, "amber"),
-        ("●", counts.busy + counts.ready, "green"),
-        ("✖", counts.lost, "red"),
+        (words[State.LIVE, Activity.WAITING], counts.waiting),
+        (live, counts.busy + counts.ready),
+        (words[State.ORPHANED, None], counts.lost),
     )
-    return " ".join(paint(f"{sign}{count}", name, colour) for sign, count, name in shown if count) or paint(
-        "●0", "grey", colour
-    )
+    painted = [paint(f"{one.sign}{count}", one.colour, colour) for one, count in shown if count]
+    return " ".join(painted) or paint(f"{live.sign}0", "grey", colour)
 
 
 def _say_today(today: TodayUse, colour: bool) -> list[str]:

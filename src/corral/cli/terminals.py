@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import TYPE_CHECKING
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import age, table, terminal_width, tilde
 from corral.cli.words import say_state
-from corral.engine.tab_report import report_tabs
-from corral.engine.tabs import Tab, forget_tab, list_tabs
 from corral.errors import CorralError, NotFound
 from corral.model.key import spoken_id
-from corral.terminals.directory import Standing
-from corral.terminals.how_ended import say_end
+from corral.model.terminal import Standing
+from corral.sessions import appearance_of
+from corral.tabs import forget_tab, list_tabs, report_tabs
+from corral.terminals import say_end
+
+if TYPE_CHECKING:
+    from corral.tabs import Tab
 
 _EPILOG = """\
 examples:
@@ -87,7 +91,7 @@ def _row(tab: Tab, now: float) -> tuple[str, ...]:
 def _say_standing(tab: Tab, now: float) -> str:
     match tab.standing:
         case Standing.RUNNING:
-            return say_state(tab.session, now).words if tab.session else "running"
+            return say_state(appearance_of(tab.session), now) if tab.session else "running"
         case Standing.ENDED:
             status = tab.terminal.status if tab.terminal else None
             return f"ended ({status})" if status is not None and status >= 0 else say_end(status).partition(":")[0]

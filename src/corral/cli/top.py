@@ -14,15 +14,14 @@ from corral.cli.parsers import Commands, add_command
 from corral.cli.ps import short_ids
 from corral.cli.screen import fit, paint, table, terminal_width, tilde, use_colour
 from corral.cli.use_words import say_bytes, say_seconds, say_unreadable, say_use
-from corral.engine.metering import Meter
-from corral.engine.metering_report import report_metering
+from corral.machine.text import printable
 from corral.model.key import SessionKey
 from corral.model.metering import MemoryKind, MeteredSession, Metering
-from corral.system.text import printable
+from corral.top import report_metering, start_meter
 
 _EPILOG = """\
 examples:
-  corral top                 on a terminal: drawn anew every 2 s until q or Ctrl-C
+  corral top                 on a terminal: redrawn every 2 s until q or Ctrl-C
   corral top --once          one table
   corral top --json          one look, for programs
 
@@ -55,17 +54,17 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     if args.json:
-        print_json(report_metering(Meter().look()))
+        print_json(report_metering(start_meter().look()))
         return 0
     if args.once or not has_live_screen():
-        print_lines(render(Meter().look(), width=terminal_width(), colour=use_colour(), rates=False))
+        print_lines(render(start_meter().look(), width=terminal_width(), colour=use_colour(), rates=False))
         return 0
     return _stay(args.interval)
 
 
 def _stay(interval: float) -> int:
     gc.enable()  # unlike other commands, this one stays
-    meter = Meter()
+    meter = start_meter()
     with LiveScreen() as screen:
         while True:
             metering, until = meter.look(), time.monotonic() + interval
@@ -89,7 +88,7 @@ def _parse_interval(text: str) -> float:
     except ValueError:
         seconds = math.nan
     if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is no interval: seconds from {_LEAST_SECONDS:g} to 3600")
+        raise argparse.ArgumentTypeError(f"{text!r} is not an interval: seconds from {_LEAST_SECONDS:g} to 3600")
     return seconds
 
 

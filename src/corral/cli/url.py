@@ -7,7 +7,7 @@ import argparse
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.errors import CorralError
-from corral.system import places
+from corral.machine import places
 
 _EPILOG = """\
 examples:

@@ -12,19 +12,18 @@ from corral.cli.parsers import Commands, add_command
 from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
 from corral.cli.usage_table import list_csv_rows, render
-from corral.engine.account import update_ledger
-from corral.engine.footing import may_have_problem
-from corral.engine.ledger_access import ask_ledger
-from corral.engine.periods import find_zone, parse_budget, parse_keys, parse_time
-from corral.engine.plain import to_plain
-from corral.engine.usage_losses import say_loss
-from corral.engine.usage_report import KEYS, UsageQuery, UsageReport, name_untraced, report_usage
 from corral.errors import CorralError
-from corral.store.ledger import Ledger
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from corral.engine.usage_trend import Trend
+from corral.model.usage_report import KEYS
+from corral.usage import (
+    check_budget,
+    explain_session,
+    parse_budget,
+    parse_query,
+    read_on,
+    report_fresh,
+    say_loss,
+    to_plain,
+)
 
 _EXAMPLES = """\
 examples:
@@ -83,37 +82,26 @@ def run(args: argparse.Namespace) -> int:
         return _care(args)
     if args.explain is not None:
         return _explain(args)
-    zone = find_zone(args.tz)
-    now = time.time()
-    by = parse_keys("day" if args.by is None else args.by)
     budget = parse_budget(args.budget) if args.budget is not None else None
-    query = UsageQuery(
-        by=by,
-        since=parse_time(args.since, zone, now),
-        until=parse_time(args.until, zone, now),
-        zone=zone,
+    query = parse_query("day" if args.by is None else args.by, args.since, args.until, args.tz)._replace(
         provider=_find_provider(args.provider) if args.provider is not None else None,
         model=args.model,
         project=_find_project(args.project) if args.project is not None else None,
         session=args.session,
     )
-    if by == ("tool",) and args.model is not None:
+    if query.by == ("tool",) and args.model is not None:
         raise CorralError("no CLI records which model called a tool: --by tool without --model", exit_code=2)
     drawn = sys.stdout.isatty() and not (args.json or args.csv)
 
-    def ask(ledger: Ledger) -> tuple[UsageReport, Trend | None]:
-        update_ledger(ledger, progress_bar())
-        if may_have_problem(ledger):
-            _tell_config_problem()
-        asked = _find_session(ledger, query) if query.session is not None else query
-        report = report_usage(ledger, asked)
-        return name_untraced(ledger, asked, report) if args.json else report, _find_trend(ledger, asked, now, drawn)
-
-    report, trend = ask_ledger(ask, or_memory=True, tell=progress_bar())
+    report, trend = report_fresh(
+        query,
+        on_progress=progress_bar(),
+        on_doubt=_tell_config_problem,
+        untraced=args.json,
+        trend_at=time.time() if drawn else None,
+    )
     if budget is not None:
-        from corral.engine.budget import check_budget
-
-        report = report._replace(budget=check_budget(report, () if args.by is None else by, budget))
+        report = report._replace(budget=check_budget(report, () if args.by is None else query.by, budget))
     if args.json:
         print_json(to_plain(report))
     elif args.csv:
@@ -122,13 +110,13 @@ def run(args: argparse.Namespace) -> int:
             print(f"corral: {say_loss(loss)}", file=sys.stderr)
     else:
         print_lines(render(report, query.by, width=terminal_width(), colour=use_colour(), drawn=drawn, trend=trend))
+    if report.unread is not None:
+        sys.stdout.flush()
+        read_on()
     return 1 if report.budget is not None and report.budget.over else 0
 
 
 def _care(args: argparse.Namespace) -> int:
-    from corral.system.light_import import import_msgspec
-
-    import_msgspec()
     from corral.cli.usage_care import run as run_care
 
     return run_care(args)
@@ -141,10 +129,7 @@ def _tell_config_problem() -> None:
 
 
 def _find_provider(name: str) -> str:
-    from corral.system.light_import import import_msgspec
-
-    import_msgspec()
-    from corral.engine.catalogue import find_provider
+    from corral.providers.registry import find_provider
 
     return find_provider(name).name
 
@@ -155,23 +140,6 @@ def _find_project(name: str) -> str:
     return os.path.abspath(os.path.expanduser(name))
 
 
-def _find_session(ledger: Ledger, query: UsageQuery) -> UsageQuery:
-    from corral.system.light_import import import_msgspec
-
-    import_msgspec()
-    from corral.engine.usage_session import narrow_to_session
-
-    return narrow_to_session(ledger, query)
-
-
-def _find_trend(ledger: Ledger, query: UsageQuery, now: float, drawn: bool) -> Trend | None:
-    if not drawn:
-        return None
-    from corral.engine.usage_trend import find_trend
-
-    return find_trend(ledger, query, now)
-
-
 def _explain(args: argparse.Namespace) -> int:
     given = ("by", "since", "until", "provider", "model", "project", "session", "budget", "csv")
     if wrong := [name for name in given if getattr(args, name)]:
@@ -179,15 +147,9 @@ def _explain(args: argparse.Namespace) -> int:
         raise CorralError(f"--explain is about one session as a whole, without --{wrong[0]}", hint=hint, exit_code=2)
     _tell_config_problem()
     from corral.cli.usage_explanation import render as render_explanation
-    from corral.engine.usage_explain import UsageExplanation, explain_usage
 
-    zone = find_zone(args.tz)
-
-    def ask(ledger: Ledger) -> UsageExplanation:
-        update_ledger(ledger, progress_bar())
-        return explain_usage(ledger, args.explain)
-
-    explanation = ask_ledger(ask, or_memory=True)
+    zone = parse_query(tz=args.tz).zone
+    explanation = explain_session(args.explain, progress_bar())
     if args.json:
         print_json(explanation)
     else:

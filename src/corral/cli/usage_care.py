@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import argparse
 import time
+from typing import TYPE_CHECKING
 
 from corral.cli.output import print_json, print_lines
 from corral.cli.progress import progress_bar
 from corral.cli.screen import paint, use_colour
-from corral.engine.ledger_access import ask_ledger
-from corral.engine.usage_care import acknowledge_losses, rebuild_ledger
-from corral.engine.usage_check import UsageCheck, check_usage
-from corral.engine.usage_losses import say_loss
 from corral.errors import CorralError
+from corral.usage import acknowledge_losses, check_usage, rebuild_ledger, say_loss
+
+if TYPE_CHECKING:
+    from corral.usage import UsageCheck
 
 _SHOWN = 20
 
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(as_json: bool) -> int:
-    check = ask_ledger(lambda ledger: check_usage(ledger, progress_bar()), tell=progress_bar())
+    check = check_usage(progress_bar())
     if as_json:
         print_json(check)
     else:
@@ -59,7 +60,7 @@ def _render(check: UsageCheck) -> list[str]:
     if check.is_right:
         lines.append("the ledger says what the logs say")
     else:
-        lines.append("corral usage --rebuild makes it again from the logs, with all that only the ledger knows")
+        lines.append("corral usage --rebuild rebuilds it from the logs, with all that only the ledger knows")
     return lines
 
 
@@ -73,7 +74,7 @@ def _rebuild(as_json: bool) -> int:
 
 
 def _acknowledge(as_json: bool) -> int:
-    losses = ask_ledger(acknowledge_losses)
+    losses = acknowledge_losses()
     if as_json:
         print_json({"schema": 1, "acknowledged": [loss._asdict() for loss in losses]})
     elif losses:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
 
 from corral.cli.screen import paint, tilde
 from corral.cli.usage_table import say_money
-from corral.engine.usage_explain import FileReport, LineReport, ModelReport, UsageExplanation
-from corral.engine.usage_losses import say_loss
+from corral.machine.text import printable
 from corral.model.usage import TokenUsage
-from corral.system.text import printable
+from corral.usage import say_loss
+
+if TYPE_CHECKING:
+    from corral.usage import FileReport, LineReport, ModelReport, UsageExplanation
 
 _COLOURS = {"merged": "grey", "skipped": "amber", "unrecorded": "violet", "unread": "amber", "counted": "green"}
 _KNOWN_BY = {
     "recorded": "named in the log",
-    "journal": "told by corral's hook when the session started",
+    "journal": "reported by corral's hook when the session started",
     "config": "assumed: the CLI's configuration as it was when the line was first read",
     "unknown": "neither the log, the journal nor the configuration names it",
 }

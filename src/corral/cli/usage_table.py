@@ -6,14 +6,12 @@ from collections.abc import Iterator, Sequence
 from decimal import Decimal
 
 from corral.cli.screen import cells, paint, table, tilde
-from corral.engine.usage_labels import TIME_KEYS
-from corral.engine.usage_report import UsageReport, UsageRow
-from corral.engine.usage_types import UNREAD
+from corral.model.usage_report import TIME_KEYS, UNREAD, UsageReport, UsageRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from corral.engine.budget import BudgetPeriod, BudgetReport
-    from corral.engine.usage_trend import Trend
+    from corral.model.budget import BudgetPeriod, BudgetReport
+    from corral.usage import Trend
 
 _BAR_WIDTH = 10
 _BUDGET_WIDTH = 20

@@ -7,17 +7,18 @@ import gc
 import queue
 import sys
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import tilde
-from corral.cli.words import say_state
-from corral.engine.reference import session_ref
-from corral.engine.report import report_session, report_survey
-from corral.engine.selection import NOTEWORTHY
-from corral.engine.watcher import FollowedEnded, Touched, Troubles, Watcher, WatchEvent
+from corral.machine.text import printable
+from corral.model.change import AgentsChanged, FollowedEnded, SessionChange, Switched, Touched, Troubles, WatchEvent
+from corral.model.selection import NOTEWORTHY
 from corral.model.session import Session
-from corral.system.text import printable
-from corral.verdicts.changes import AgentsChanged, SessionChange, Switched
+from corral.sessions import appearance_of, report_session, report_survey, session_ref, watch_sessions
+
+if TYPE_CHECKING:
+    from corral.sessions import Watcher
 
 _EPILOG = """\
 examples:
@@ -55,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
         except queue.Full:
             behind = True  # the reader of our output does not read: a new snapshot will tell it all
 
-    watcher = Watcher(take)
+    watcher = watch_sessions(take)
     watcher.start()
     _print_snapshot(watcher, args.json)
     while True:
@@ -105,9 +106,9 @@ def _print_event(event: WatchEvent, as_json: bool) -> None:
 
 
 def _say(session: Session, change: str) -> str:
-    said = say_state(session, session.updated_at or 0.0)
+    shown = appearance_of(session)
     where = tilde(session.work_dir)
-    text = f"{change:<10} {said.sign} {said.words:<12} {session.key}  {where}  {session.title or ''}"
+    text = f"{change:<10} {shown.sign} {shown.word:<12} {session.key}  {where}  {session.title or ''}"
     return printable(text).strip() if not change else printable(text).rstrip()
 
 

@@ -1,58 +1,18 @@
-"""Signs and words for states: one table for every view, a shape, a colour and a word each."""
+"""A session's state on a terminal: its word with an age or a time of day. The word comes from `sessions`."""
 
 from __future__ import annotations
 
 import time
-from typing import NamedTuple
 
 from corral.cli.screen import age
-from corral.model.session import Session
-from corral.model.verdict import Activity, State
+from corral.model.appearance import Appearance
 
 
-class Said(NamedTuple):
-    """A state as people see it."""
-
-    sign: str
-    colour: str
-    words: str
-
-
-def say_state(session: Session, now: float) -> Said:
-    """The state of a session in a sign, a colour and a few words."""
-    record = session.record
-    match session.state:
-        case State.LIVE:
-            return _say_live(session, now)
-        case State.PENDING:
-            return Said("◌", "grey", "starting" if session.silence is None else "unconfirmed")
-        case State.IDLE:
-            since = f" {age(now - session.updated_at)}" if session.updated_at else ""
-            return Said("○", "grey", f"idle{since}")
-        case State.ORPHANED:
-            at = (record.updated_at or record.turn_started_at) if record else None
-            return Said("✖", "red", f"lost {_clock(at, now)}" if at else "lost")
-        case State.UNKNOWN:
-            return Said("?", "violet", "maybe open" if session.verdict.maybe_pids else "unknown")
-        case State.ELSEWHERE:
-            return Said("⇄", "grey", session.elsewhere or "elsewhere")
-        case State.EMPTY:
-            return Said("·", "faint", "empty")
-
-
-def _say_live(session: Session, now: float) -> Said:
-    record = session.record
-    since = record.turn_started_at if record else None
-    span = f" {age(now - since)}" if since else ""
-    match session.activity:
-        case Activity.WAITING:
-            return Said("◆", "amber", f"waiting{span}")
-        case Activity.BUSY:
-            return Said("◐", "blue", f"busy{span}")
-        case Activity.READY:
-            return Said("●", "green", "ready")
-        case None:
-            return Said("●", "green", "live")
+def say_state(shown: Appearance, now: float) -> str:
+    """Such as "busy 2 min" or "lost 21:08"."""
+    if shown.since is not None:
+        return f"{shown.word} {age(now - shown.since)}"
+    return f"{shown.word} {_clock(shown.lost_at, now)}" if shown.lost_at is not None else shown.word
 
 
 def _clock(at: float, now: float) -> str:

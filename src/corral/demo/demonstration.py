@@ -47,7 +47,7 @@ class Demonstration:
         """Until the server ends, which it should not do by itself. Raises CorralError."""
         assert self._server is not None and self.place is not None
         code = self._server.wait()
-        raise CorralError(f"the demonstration's server ended (exit code {code})", hint=self._said(self.place) or None)
+        raise CorralError(f"the demo's server ended (exit code {code})", hint=self._said(self.place) or None)
 
     def end(self) -> None:
         """Nothing of it runs any more, and nothing is left of it, unless it is to be kept. Raises CorralError."""
@@ -83,7 +83,7 @@ class Demonstration:
         ready, _, _ = select.select([self._server.stdout], [], [], _SERVER_SECONDS)
         link = self._server.stdout.readline().decode(errors="replace").strip() if ready else ""
         if not link.startswith("http://"):
-            raise CorralError("the demonstration's server did not start", hint=self._said(place) or None)
+            raise CorralError("the demo's server did not start", hint=self._said(place) or None)
         return link
 
     def _said(self, place: Place) -> str:

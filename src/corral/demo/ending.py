@@ -14,14 +14,14 @@ from contextlib import contextmanager, suppress
 from msgspec import Struct
 
 from corral.demo.place import PREFIX, Place
-from corral.engine.killing import kill_process
 from corral.errors import CorralError
+from corral.machine.places import DEMO_VARIABLE
+from corral.machine.processes import ProcessTable
+from corral.machine.signal import send_signal
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import own_identity, read_identity
-from corral.system.places import DEMO_VARIABLE
-from corral.system.processes import ProcessTable
-from corral.system.signal import send_signal
-from corral.terminals.directory import list_terminals
+from corral.tabs import kill_process
+from corral.terminals import list_terminals
 
 _ROUNDS = 10
 _GONE_SECONDS = 10.0

@@ -14,12 +14,12 @@ import msgspec
 from msgspec import Struct
 
 from corral.errors import CorralError
+from corral.machine.places import DEMO_VARIABLE
 from corral.sidecar.atomic import Directory, replace
 from corral.sidecar.files import Unreadable, read_regular
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import own_identity
-from corral.store.bindings import identity_fields
-from corral.system.places import DEMO_VARIABLE
+from corral.state.bindings import identity_fields
 
 PREFIX = "corral-demo-"
 _OWNER = "owner.json"
@@ -72,7 +72,7 @@ class Place:
     def write_owner(self, *, kept: bool = False) -> None:
         identity = own_identity()
         if identity is None:
-            raise CorralError("this system does not tell processes apart well enough to clean up after a demonstration")
+            raise CorralError("this system does not tell processes apart well enough to clean up after a demo")
         owner = Owner(process=identity_fields(identity), kept=kept)
         with Directory(self.root) as directory:
             replace(directory, _OWNER, msgspec.json.encode(owner), identity)

@@ -136,7 +136,7 @@ def main() -> int:
     parser.add_argument("--slow", action="store_true", help=f"every turn hangs, not only those with the word {HANG}")
     args = parser.parse_args()
     if args.session is not None and not sidecar.is_valid_id(args.session):
-        parser.error(f"{args.session!r} is no session id")
+        parser.error(f"{args.session!r} is not a session id")
     home = Home(args.home, str(args.work_dir.resolve()))
     if (problem := home.prepare()) is not None:
         print(f"reference_agent: {problem}", file=sys.stderr)

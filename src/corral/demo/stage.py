@@ -7,23 +7,82 @@ import os
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from enum import StrEnum
 from pathlib import Path
 
-from corral.demo.conversation import Home, Session, begin_turn, end_turn
+import msgspec
+from msgspec import Struct
+
+from corral.demo.conversation import Home, Session, Tokens, begin_turn, end_turn
 from corral.demo.place import Place
 from corral.demo.reference_agent import VERSION
-from corral.demo.scenes import Fate, Scene, read_scenes
 from corral.demo.visitor import Visitor, wait_for
 from corral.errors import CorralError
-from corral.system.signal import send_signal
-from corral.terminals.directory import Standing, find_terminal
+from corral.machine.signal import send_signal
+from corral.model.terminal import Standing
+from corral.terminals import find_terminal
 
 _OTHER_HOST = "buildbox"
 _TURN_SECONDS = 40.0
 _HOUR = 3600.0
-_PLAYED = frozenset({Fate.READY, Fate.BUSY, Fate.WAITING, Fate.CUT_OFF})
 _CONFIG = 'default_model = "kimi-k2.5"\n'
 """The agent calls no model; this one's price makes the usage look as it does elsewhere."""
+
+
+class Fate(StrEnum):
+    """What becomes of a session once its past is on disk."""
+
+    IDLE = "idle"
+    """Nothing serves it."""
+    READY = "ready"
+    """An agent runs in a tab and has nothing to do."""
+    BUSY = "busy"
+    """It is in a turn that takes long."""
+    WAITING = "waiting"
+    """It has asked something."""
+    CUT_OFF = "cut off"
+    """It is killed in a turn, terminal and all, and its tab is left."""
+    LOST = "lost"
+    """Its agent died in a turn, long before."""
+    ELSEWHERE = "elsewhere"
+    """Another machine claims it."""
+
+
+_PLAYED = frozenset({Fate.READY, Fate.BUSY, Fate.WAITING, Fate.CUT_OFF})
+
+
+class Turn(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What was asked and answered before."""
+
+    asked: str
+    answered: str
+    tokens: Tokens
+
+
+class Scene(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One session."""
+
+    title: str
+    folder: str
+    """Below the home directory."""
+    fate: Fate
+    hours_ago: float
+    """When the last turn ended."""
+    turns: tuple[Turn, ...]
+    typed: str | None = None
+    """What the person types in its tab."""
+    unfinished: str | None = None
+    """What was asked in a last turn that never ended."""
+
+
+class _Play(Struct, frozen=True, forbid_unknown_fields=True):
+    scenes: tuple[Scene, ...]
+
+
+def read_scenes() -> tuple[Scene, ...]:
+    """Those of scenes.toml, in the order in which they are opened."""
+    with open(os.path.join(os.path.dirname(__file__), "scenes.toml"), "rb") as file:
+        return msgspec.toml.decode(file.read(), type=_Play).scenes
 
 
 def write_past(place: Place, now: float) -> list[tuple[Scene, str]]:

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from corral.demo.place import Place
 from corral.errors import CorralError
-from corral.terminals.client import Client
+from corral.terminals import open_client
 
 _SECONDS = 60.0
 _STEP_SECONDS = 0.05
@@ -64,7 +64,7 @@ class Visitor:
         wait_for(seen, f"session {session_id} to be {activity or state}")
 
     def type(self, tab: str, line: str) -> None:
-        with Client(self._place.terminals, tab) as client:
+        with open_client(self._place.terminals, tab) as client:
             client.attach(None, *_SIZE)
             client.type(f"{line}\r".encode())
             client.ask()  # it has been taken when the holder answers
@@ -83,9 +83,9 @@ class Visitor:
                 return msgspec.json.decode(answer.read(), type=kind)
         except urllib.error.HTTPError as error:
             said = error.read(1000).decode(errors="replace")
-            raise CorralError(f"the demonstration's server refused {path}: {said}") from error
+            raise CorralError(f"the demo's server refused {path}: {said}") from error
         except OSError as error:
-            raise CorralError(f"the demonstration's server did not answer: {error}") from error
+            raise CorralError(f"the demo's server did not answer: {error}") from error
 
 
 def wait_for(condition: Callable[[], _T | None], what: str) -> _T:

@@ -47,11 +47,21 @@ def find_program(command: str) -> str | None:
     return next((word for word in _words(command) if word.rpartition("/")[2] == PROGRAM_NAME), None)
 
 
+def find_interpreter(command: str) -> str | None:
+    """The Python that a command of ours runs it by."""
+    return next(iter(_words(command)), None)
+
+
+def find_state_dir(command: str) -> str | None:
+    """Where a command of ours makes the hook program write."""
+    words = _words(command)
+    program = find_program(command)
+    return next(iter(words[words.index(program) + 2 :]), None) if program is not None else None
+
+
 def find_missing_file(command: str) -> str | None:
     """The interpreter or program that a command of ours names and that is not there, or can't be used."""
-    words = _words(command)
-    interpreter, program = words[0] if words else None, find_program(command)
-    for path, use in ((interpreter, os.X_OK), (program, os.R_OK)):
+    for path, use in ((find_interpreter(command), os.X_OK), (find_program(command), os.R_OK)):
         if path is not None and not (Path(path).is_file() and os.access(path, use)):
             return path
     return None

@@ -6,44 +6,25 @@ import errno
 import os
 import time
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from corral.hooks import config_file
-from corral.hooks.command import find_missing_file, hook_command
-from corral.hooks.config_file import Changed, Snapshot
-from corral.hooks.edit import EditRefused, Entry, decode_config
-from corral.hooks.hook_program import place_program
-from corral.hooks.installed import Record, read_record, record_path
+from corral.hooks.command import find_interpreter, find_missing_file, hook_command
+from corral.hooks.edit import config_file
+from corral.hooks.edit.config_file import Changed, Snapshot
+from corral.hooks.edit.entries import EditRefused, Entry, decode_config
+from corral.hooks.file_change import last_change
+from corral.hooks.installed import Record, covers, read_record, record_path, reported_since
+from corral.hooks.placed_program import place_program
 from corral.hooks.targets import Format, config_path, events_for, find_rejection, format_of
+from corral.model.hook_install import Done, Outcome
 from corral.model.hook_target import HookTarget
 from corral.version import __version__
 
 _ATTEMPTS = 20
 _BACKUPS_KEPT = 10
-
-
-class Outcome(StrEnum):
-    INSTALLED = "installed"
-    REMOVED = "removed"
-    UNCHANGED = "unchanged"
-    BROKEN = "broken"
-    """Our entries are in, and the CLI runs none: it does not accept the configuration."""
-    REFUSED = "refused"
-
-
-class Done(Struct, frozen=True, kw_only=True):
-    """What became of one home."""
-
-    provider: str
-    home: str
-    config_path: str
-    outcome: Outcome
-    message: str
-    backup: str | None = None
 
 
 class Setting(Struct, frozen=True, kw_only=True):
@@ -122,7 +103,7 @@ def _require_writable(directory: str) -> None:
 
 def _plan_install(setting: Setting) -> _Plan:
     now = config_file.read_snapshot(setting.config_path)
-    edit = format_of(setting.target.format)
+    edit = format_of(setting.target.format, setting.target)
     entries = _entries(setting)
     if now.data is None:
         return _Plan(now, None, edit.new_text(entries).encode(), ())
@@ -143,14 +124,16 @@ def _carry_out_install(setting: Setting, plan: _Plan) -> Done:
     events = tuple(entry.event for entry in _entries(setting))
     assert plan.after is not None
     rejection = find_rejection(setting.target, decode_config(plan.after))
-    broken = f"installed, but {rejection}: mend that entry" if rejection else None
+    broken = f"installed, but {rejection}: fix that entry" if rejection else None
     if plan.after == plan.now.data:
         if record is None or (record.command, record.events) != (command, events):
             # The entries are there, and no record of how: an uninstall will take them out one by one.
             _save_record(setting, command, events, "", None, ("hooks", *events), time.time())
         return _done(setting, Outcome.BROKEN if broken else Outcome.UNCHANGED, broken or "already installed")
-    since = time.time() if record is None or _is_gap(plan.now, setting, record) else _since(record)
+    since = time.time() if record is None or _is_gap(plan.now, setting, record) else reported_since(record)
     backup = _back_up(setting, plan.before)
+    if plan.now.data is None:
+        os.makedirs(os.path.dirname(plan.now.path), mode=0o700, exist_ok=True)
     config_file.replace(plan.now, plan.after)
     _save_record(setting, command, events, config_file.digest_of(plan.after), backup, plan.created, since)
     told = broken or f"reports {', '.join(events)}"
@@ -160,14 +143,10 @@ def _carry_out_install(setting: Setting, plan: _Plan) -> Done:
 def _is_gap(now: Snapshot, setting: Setting, record: Record) -> bool:
     """Whether the entries that we are about to replace were not all there, or could not run."""
     text = decode_config(now.data or b"")
-    edit = format_of(setting.target.format)
-    found = {entry.event for entry in edit.find_entries(text) if entry.command == record.command}
+    edit = format_of(setting.target.format, setting.target)
+    found = [entry for entry in edit.find_entries(text) if entry.command == record.command]
     could_run = find_missing_file(record.command) is None and edit.find_switch_off(text) is None
-    return not (found >= set(record.events) and could_run and find_rejection(setting.target, text) is None)
-
-
-def _since(record: Record) -> float:
-    return record.installed_at if record.unbroken_since is None else record.unbroken_since
+    return not (covers(found, record.events) and could_run and find_rejection(setting.target, text) is None)
 
 
 def _plan_uninstall(setting: Setting) -> _Plan:
@@ -175,7 +154,7 @@ def _plan_uninstall(setting: Setting) -> _Plan:
     if now.data is None:
         return _Plan(now, None, None, ())
     record = read_record(setting.state_dir, setting.provider, setting.home)
-    edit = format_of(setting.target.format)
+    edit = format_of(setting.target.format, setting.target)
     return _Plan(now, now.data, _without_us(now, decode_config(now.data), edit, record), ())
 
 
@@ -201,7 +180,7 @@ def _without_us(now: Snapshot, text: str, edit: Format, record: Record | None) -
         found = config_file.read_snapshot(record.backup)
         if found.data is not None:
             return found.data
-    return edit.remove_entries(text, record.created if record else ()).encode()
+    return edit.remove_entries(text, record.created if record else ()).encode() or (None if edit.is_ours else b"")
 
 
 def _entries(setting: Setting) -> list[Entry]:
@@ -251,6 +230,7 @@ def _save_record(
         created=created,
         corral_version=__version__,
         unbroken_since=unbroken_since,
+        interpreter_changed_at=last_change(find_interpreter(command) or ""),
     )
     path = record_path(setting.state_dir, setting.provider, setting.home)
     config_file.write_private(path, msgspec.json.format(msgspec.json.encode(record), indent=2))

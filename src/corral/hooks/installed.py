@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from corral.hooks.command import find_missing_file, find_program
-from corral.hooks.config_file import read_snapshot
-from corral.hooks.edit import EditRefused, decode_config, describe_fault
-from corral.hooks.hook_program import find_unbroken_since
+from corral.hooks.command import find_interpreter, find_missing_file, find_program, find_state_dir
+from corral.hooks.edit.config_file import read_snapshot
+from corral.hooks.edit.entries import EditRefused, Entry, decode_config, describe_fault
+from corral.hooks.file_change import last_change
+from corral.hooks.placed_program import find_fault, find_unbroken_since
 from corral.hooks.targets import find_rejection, format_of
 from corral.model.hook_target import ConfigFormat, HookTarget
 from corral.sidecar.files import FileBytes, read_regular
@@ -41,6 +43,8 @@ class Record(Struct, frozen=True, kw_only=True):
     corral_version: str = ""
     unbroken_since: float | None = None
     """Epoch seconds: our entries were put in, or put back, then. None in records of older versions: `installed_at`."""
+    interpreter_changed_at: float | None = None
+    """Of the Python that the command names: its last change, as `last_change` told it when we put the entries in."""
 
 
 class Installation(Struct, frozen=True, kw_only=True):
@@ -59,6 +63,8 @@ class Installation(Struct, frozen=True, kw_only=True):
     """The end of the last known gap, epoch seconds: nothing that a process reported before it can be relied on."""
     program: str | None = None
     """The hook program that our entries run."""
+    beat_s: float | None = None
+    """How often a session with our hooks is heard of, whatever happens in it; None where it is not."""
     rejection: str | None = None
     """One of the problems: the CLI runs no hook at all, because it does not accept the configuration."""
     problems: tuple[str, ...] = ()
@@ -103,23 +109,26 @@ def read_installation(state_dir: str, target: HookTarget, home: str) -> Installa
             problems.append("the configuration is gone")
         else:
             text = decode_config(snapshot.data)
-            edit = format_of(record.format)
-            found = {entry.event for entry in edit.find_entries(text) if entry.command == record.command}
-            present = found >= set(record.events)
+            edit = format_of(record.format, target)
+            found = [entry for entry in edit.find_entries(text) if entry.command == record.command]
+            present = covers(found, record.events)
             if not present:
-                problems.append("another program has removed our hooks" if not found else "some hooks are missing")
+                problems.append(_describe_lack(found, record.events))
             if off := edit.find_switch_off(text):
                 problems.append(off)
             if rejection := find_rejection(target, text):
                 problems.append(rejection)
     except EditRefused as refusal:
         problems.append(describe_fault(refusal))
+    program = find_program(record.command)
     if missing := find_missing_file(record.command):
         problems.append(f"{missing} is missing")
-    program = find_program(record.command)
-    since = [record.installed_at if record.unbroken_since is None else record.unbroken_since]
-    if program is not None and (placed := find_unbroken_since(state_dir, program)) is not None:
-        since.append(placed)
+    elif program is not None and (fault := find_fault(state_dir, program)):
+        problems.append(f"{program} {fault}")
+    told = find_state_dir(record.command)
+    if told is not None and os.path.realpath(told) != os.path.realpath(state_dir):
+        problems.append(f"our hooks report to {told}")
+    placed = find_unbroken_since(state_dir, program) if program is not None else None
     return Installation(
         provider=target.provider,
         home=home,
@@ -127,8 +136,35 @@ def read_installation(state_dir: str, target: HookTarget, home: str) -> Installa
         config_path=record.config_path,
         present=present,
         config_ctime=changed_at,
-        unbroken_since=max(since),
+        unbroken_since=max(reported_since(record), placed or 0.0),
         program=program,
+        beat_s=target.heartbeat.every_s if target.heartbeat and target.heartbeat.event in record.events else None,
         rejection=rejection,
         problems=tuple(problems),
     )
+
+
+def reported_since(record: Record) -> float:
+    """Epoch seconds: since then our entries were there, and so was the Python that they name.
+
+    One that was replaced, by an upgrade of the system say, can't be told from one that was away.
+    """
+    since = record.installed_at if record.unbroken_since is None else record.unbroken_since
+    interpreter = find_interpreter(record.command)
+    changed_at = last_change(interpreter) if interpreter is not None else None
+    if changed_at is None or changed_at == record.interpreter_changed_at:
+        return since
+    return max(since, changed_at)
+
+
+def covers(entries: Sequence[Entry], events: Sequence[str]) -> bool:
+    """Whether these entries report each of the events whenever it happens."""
+    return {entry.event for entry in entries if not entry.is_narrowed} >= set(events)
+
+
+def _describe_lack(found: Sequence[Entry], events: Sequence[str]) -> str:
+    if not found:
+        return "another program has removed our hooks"
+    if {entry.event for entry in found} >= set(events):
+        return "some hooks of ours were given a matcher: they do not run for every session"
+    return "some hooks are missing"

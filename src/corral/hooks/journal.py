@@ -10,13 +10,13 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct, structs
 
-from corral.hooks.journal_file import MARK, MAX_BYTES, SCHEMA, directory_of
+from corral.hooks.program.journal_file import MARK, MAX_BYTES, SCHEMA, directory_of
+from corral.machine.procfs import has_ended
 from corral.model.journal import Journal, JournalEvent, JournalEventKind
 from corral.model.key import is_valid_id
 from corral.model.record import Skipped
 from corral.sidecar.files import FileBytes, read_regular
 from corral.sidecar.identity import ProcessIdentity
-from corral.system.procfs import has_ended
 
 _T = TypeVar("_T")
 _MAX_PID = 4_194_304
@@ -26,6 +26,7 @@ _LONG = 10
 
 class _Heard(Struct):
     at: float
+    awake: float | None = None
 
 
 class _File(Struct):
@@ -84,6 +85,7 @@ def read_journal(path: str, provider: str) -> Journal | Skipped:
         events=file.events,
         dropped_events=file.dropped_events,
         heard_at=file.heard.at if file.heard else None,
+        heard_awake=file.heard.awake if file.heard else None,
         home_id=file.home_id,
         owner_uid=found.stat.st_uid,
     )
@@ -104,7 +106,7 @@ def _list_journals(directory: str, provider: str) -> Iterator[Journal | Skipped]
             yield structs.replace(found, missed=missed.get(name)) if isinstance(found, Journal) else found
     for name in sorted(missed.keys() - set(names)):
         if _runs(name.removesuffix(".json")):
-            reason = "its first report could not be written down: what it serves is not known"
+            reason = "its first report could not be recorded: what it serves is not known"
             yield Skipped(provider=provider, path=os.path.join(directory, name), reason=reason)
 
 
@@ -148,8 +150,8 @@ def _find_problem(file: _File, path: str, provider: str) -> str | None:
     for event in file.events:
         if not is_valid_id(event.session_id):
             return "it names an invalid session id"
-        if not (math.isfinite(event.at) and math.isfinite(event.boottime)):
+        if not all(map(math.isfinite, (event.at, event.boottime, event.awake or 0.0))):
             return "it has an event without a valid time"
-    if file.heard and not math.isfinite(file.heard.at):
+    if file.heard and not all(map(math.isfinite, (file.heard.at, file.heard.awake or 0.0))):
         return "it has an event without a valid time"
     return None

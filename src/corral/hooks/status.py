@@ -7,12 +7,12 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from corral.hooks import bundle
 from corral.hooks.command import find_missing_file, hook_command, program_path
-from corral.hooks.config_file import read_snapshot
-from corral.hooks.edit import EditRefused, decode_config, describe_fault
+from corral.hooks.edit.config_file import read_snapshot
+from corral.hooks.edit.entries import EditRefused, decode_config, describe_fault
 from corral.hooks.install import Setting
 from corral.hooks.installed import read_installation
+from corral.hooks.program import bundle
 from corral.hooks.targets import format_of
 
 
@@ -46,7 +46,7 @@ def read_status(setting: Setting) -> Status:
     try:
         snapshot = read_snapshot(setting.config_path)
         if snapshot.data is not None:
-            edit, text = format_of(setting.target.format), decode_config(snapshot.data)
+            edit, text = format_of(setting.target.format, setting.target), decode_config(snapshot.data)
             entries, off = edit.find_entries(text), edit.find_switch_off(text)
             events = tuple(entry.event for entry in entries)
             commands = {entry.command for entry in entries}

@@ -8,12 +8,15 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from corral.hooks.edit import Entry
+from corral.hooks.edit.entries import Entry
 from corral.model.hook_target import ConfigFormat, HookTarget
 
 
 class Format(Struct, frozen=True):
-    """How a configuration is edited. Each function works on the text and touches nothing else."""
+    """How a configuration is edited. Each function works on the text and touches nothing else.
+
+    Where nothing is left after our entries were taken out, there is no file either if it was all ours.
+    """
 
     find_entries: Callable[[str], list[Entry]]
     add_entries: Callable[[str, Sequence[Entry]], str]
@@ -21,14 +24,21 @@ class Format(Struct, frozen=True):
     list_missing: Callable[[str, Sequence[Entry]], tuple[str, ...]]
     new_text: Callable[[Sequence[Entry]], str]
     find_switch_off: Callable[[str], str | None]
+    is_ours: bool = False
+    """The whole file is."""
 
 
-def format_of(kind: ConfigFormat) -> Format:
+def format_of(kind: ConfigFormat, target: HookTarget) -> Format:
+    """How this kind of configuration of that target is edited. Raises EditRefused."""
     match kind:
         case ConfigFormat.TOML_HOOKS:
-            from corral.hooks import toml_config as module
+            from corral.hooks.edit import toml_config as module
         case ConfigFormat.JSON_HOOKS:
-            from corral.hooks import json_config as module
+            from corral.hooks.edit import json_config as module
+        case ConfigFormat.OWN_FILE:
+            from corral.hooks.edit.own_file import make_format
+
+            return Format(*make_format(target.write_own), is_ours=True)
         case _:
             assert_never(kind)
     return Format(
@@ -45,7 +55,7 @@ def find_rejection(target: HookTarget, text: str) -> str | None:
     """Why the CLI runs no hook of this configuration, by its own rules; None when it accepts it."""
     if target.rules is None:
         return None
-    from corral.hooks.toml_config import find_rejection as find_in_toml
+    from corral.hooks.edit.toml_config import find_rejection as find_in_toml
 
     found = find_in_toml(text, target.rules)
     return f"{target.provider} rejects {found}, {target.rules.effect}" if found else None
@@ -67,7 +77,7 @@ def events_for(target: HookTarget, versions: Sequence[str]) -> tuple[str, ...]:
 
 def list_versions(target: HookTarget, path_variable: str) -> list[str]:
     """The versions of the CLI that PATH leads to, told from their files; none where they make no difference."""
-    from corral.system.programs import find_on_path, identify
+    from corral.providers.kit.programs import find_on_path, identify
 
     if not target.later_events:
         return []

@@ -1,4 +1,4 @@
-"""Claims: statements that a process serves a session, as found, before anyone judges them."""
+"""Claims: statements that a process serves a session, as found, before anything is judged."""
 
 from __future__ import annotations
 
@@ -59,6 +59,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     end_reason: str | None = None
     many: bool = False
     """The process serves several sessions by nature: none of its claims supersedes another."""
+    foreground: bool | None = None
+    """Of a process with several sessions: whether this one is in front; None when its writer does not say."""
     missed: JournalEventKind | None = None
     """A report of that process was lost, which may have been later: it may have moved on, or at least left."""
     is_copy: bool | None = None

@@ -25,6 +25,8 @@ class JournalEvent(Struct, frozen=True, kw_only=True):
     """Epoch seconds."""
     boottime: float
     """Seconds of CLOCK_BOOTTIME; events are in its order, which no clock step can change."""
+    awake: float | None = None
+    """Seconds of CLOCK_MONOTONIC, in which the machine's sleep does not count; None in journals of older versions."""
     source: str | None = None
     """Of a start, in the provider's word: startup, resume, clear … Ours: "heartbeat", for one we missed."""
     reason: str | None = None
@@ -55,6 +57,8 @@ class Journal(Struct, frozen=True, kw_only=True):
     """Owner of the file."""
     heard_at: float | None = None
     """Epoch seconds: when its current session was confirmed last, without anything new."""
+    heard_awake: float | None = None
+    """The same in seconds of CLOCK_MONOTONIC; None when it never was, or in journals of older versions."""
     home_id: tuple[int, int] | None = None
     """Device and inode of the home, the same wherever it is mounted; None in journals of older versions."""
     missed: JournalEventKind | None = None
@@ -64,3 +68,10 @@ class Journal(Struct, frozen=True, kw_only=True):
     def reported_at(self) -> float:
         """Epoch seconds of its newest report; 0 when it has none."""
         return max((*(event.at for event in self.events), self.heard_at or 0.0))
+
+    @property
+    def spoke_awake(self) -> float | None:
+        """Seconds of CLOCK_MONOTONIC of its newest report, if its session was ever confirmed without a need."""
+        if self.heard_awake is None:
+            return None
+        return max((self.heard_awake, *(event.awake for event in self.events if event.awake is not None)))

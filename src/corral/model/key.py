@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -34,8 +34,8 @@ class Home(Struct, frozen=True, kw_only=True):
     """True when the provider would choose it with none of its variables set."""
     origin: str
     """How it was found, in words: "default", "KIMI_SHARE_DIR", "config", "pid 4711", "journal"."""
-    data_path: str | None = None
-    """Where sessions lie when the provider keeps them apart from the root (Qwen's runtime directory)."""
+    places: Mapping[str, str] = {}
+    """Further directories of the same home, by the provider's own names for them; those that are the root are not."""
 
 
 def are_valid_ids(session_ids: Sequence[str]) -> bool:
@@ -50,7 +50,7 @@ def are_valid_ids(session_ids: Sequence[str]) -> bool:
 
 
 def spoken_id(session_id: str) -> str:
-    """The part of an id that tells sessions apart: `session_5d39…` is spoken as `5d39…`."""
+    """The part of an id that distinguishes sessions: `session_5d39…` is spoken as `5d39…`."""
     return _PREFIXED_UUID.sub("", session_id, count=1)
 
 

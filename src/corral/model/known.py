@@ -7,6 +7,10 @@ from typing import Protocol
 from corral.model.record import Resting, SessionRecord
 
 
+class BrokenShelf(Exception):
+    """The cache holds something that corral never wrote: a failing disk. It must be rebuilt."""
+
+
 class Known(Protocol):
     """What an earlier survey read: a session is valid for an equal fingerprint, a whole directory for an equal seal."""
 

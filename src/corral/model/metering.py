@@ -17,9 +17,9 @@ class SeenProcess(Struct, frozen=True, kw_only=True):
     start_ticks: int
     parent_pid: int
     group: int
-    """The number of its process group; 0 when it can't be told from here."""
+    """The number of its process group; 0 when it can't be read from here."""
     kernel_session: int
-    """The number of its session in the kernel's sense (setsid); 0 when it can't be told from here."""
+    """The number of its session in the kernel's sense (setsid); 0 when it can't be read from here."""
     name: str = ""
     tab: str | None = None
     """The terminal of ours that its environment names."""
@@ -110,7 +110,7 @@ class MeteredSession(Struct, frozen=True, kw_only=True):
 
     session: Session
     use: Use | None
-    """None when that can't be told; then `reason` says why."""
+    """None when that is not known; then `reason` says why."""
     reason: str | None = None
     pids: tuple[int, ...] = ()
     adopted: tuple[Adopted, ...] = ()

@@ -64,7 +64,7 @@ class Vendor(Struct, frozen=True, omit_defaults=True):
     match: Match | None = None
     """Bare model names that are this vendor's."""
     prefixes: tuple[str, ...] = ()
-    """What stands before the slash in `vendor/model` when this vendor is meant."""
+    """What comes before the slash in `vendor/model` when this vendor is meant."""
 
 
 class Stand(Struct, frozen=True):

@@ -27,12 +27,14 @@ __all__ = [
 
 
 class ProcessMode(StrEnum):
-    """How an agent process was started, as far as it can be told from outside."""
+    """How an agent process was started, as far as can be seen from outside."""
 
     INTERACTIVE = "interactive"
     HEADLESS = "headless"
     SERVER = "server"
     """Serves several sessions by nature (`acp`, `web`, `serve`)."""
+    CLIENT = "client"
+    """A window of a server, which serves no session itself."""
     UNKNOWN = "unknown"
 
 
@@ -81,6 +83,10 @@ class OwnLog(Struct, frozen=True, kw_only=True):
     """From its start to its own last line; each may be another process's, or forged."""
     whole: bool = False
     """Its own lines are surely among these: all that it can have written since it began was read."""
+    has_begun: bool = True
+    """It has opened a session, or begun to serve many; before that it has none."""
+    beside_server: bool = False
+    """A server of many sessions began when it did: that may be this process."""
     reason: str | None = None
     """Of a log that is not whole: why."""
 
@@ -109,7 +115,7 @@ class Recognised(Struct, frozen=True, kw_only=True):
     started_at: float
     """Epoch seconds."""
     home: str | None
-    """The provider's data root in force, or None when it can't be told."""
+    """The provider's data root in force, or None when it is not known."""
     mode: ProcessMode = ProcessMode.UNKNOWN
     group: int
     """The PID of the top-most process of the same run: launcher levels of one run share it."""
@@ -119,7 +125,7 @@ class Recognised(Struct, frozen=True, kw_only=True):
     work_dir: str | None = None
     """For display only; nothing is ever matched by it."""
     told: ToldByChild | None = None
-    """Only of a process that keeps its session to its end: what it told a child that still runs."""
+    """Of a process that keeps its session to its end: what the environment of a running child of it says."""
     log: OwnLog | None = None
     """Its own log, where its provider keeps one that names sessions."""
     reach: Reach = WHOLE_HOME
@@ -127,12 +133,16 @@ class Recognised(Struct, frozen=True, kw_only=True):
     uid: int | None = None
     is_copy: bool = False
     """Forked and not (yet) another program: it looks like its parent, which may have more to say."""
+    is_stopped: bool = False
+    """It was stopped by a signal, and does nothing until it is continued."""
     without_session: bool = False
     """The CLI's own evidence says that it has no session yet, whatever else is known of it."""
+    never_reports: bool = False
+    """In this mode its CLI runs no hooks, or nothing shows that it is in another: that it is silent says nothing."""
     shares_mounts: bool = True
     """A path means the same to it and to us: it is in no container."""
     reaches: dict[str, Reach] | None = None
-    """By home, what it could have open there; None where its home can't be told: then anything in any."""
+    """By home, what it could have open there; None where its home is not known: then anything in any home."""
 
     def reach_in(self, home: str) -> Reach | None:
         """What it could have open in this home; None when nothing."""
@@ -185,6 +195,8 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     """Epoch seconds by CLOCK_BOOTTIME."""
     now: float
     """Epoch seconds."""
+    awake: float = 0.0
+    """Seconds of CLOCK_MONOTONIC, in which the machine's sleep does not count."""
     pid_ns: int
     pid_ns_is_initial: bool
     uts_ns_is_initial: bool

@@ -11,7 +11,7 @@ from corral.model.key import SessionKey
 
 
 class TurnState(StrEnum):
-    """How the last turn of a transcript stands."""
+    """What became of the last turn of a transcript."""
 
     NONE = "none"
     """There was no turn yet."""
@@ -26,7 +26,7 @@ class TurnState(StrEnum):
 
 
 class SidecarHint(Struct, frozen=True, gc=False):
-    """That a runtime.json lies beside the session, and what it said when it was last read. Not yet a claim."""
+    """That a runtime.json is beside the session, and what it said when it was last read. Not yet a claim."""
 
     path: str
     pid: int | None
@@ -61,14 +61,25 @@ class SessionRecord(Struct, frozen=True, kw_only=True, gc=False):
     archived: bool = False
     sidecar: SidecarHint | None = None
     forked_from: str | None = None
+    parent_id: str | None = None
+    """Of a sub-agent that has a session of its own: the session that started it."""
     branch: str | None = None
     """Of git, as the provider recorded it last; never looked up in the directory."""
     notes: tuple[str, ...] = ()
-    """Odd shapes worth telling: "migrated from kimi-cli …", "same id in another bucket"."""
+    """Odd shapes worth a note: "migrated from kimi-cli …", "same id in another bucket"."""
 
     @property
     def key(self) -> SessionKey:
         return SessionKey(self.provider, self.home, self.scope, self.session_id)
+
+
+class Exchange(Struct, frozen=True, kw_only=True):
+    """A prompt and what came of it, as the transcript has them; either may be missing at an end of it."""
+
+    asked: str | None
+    answered: str | None
+    at: float | None = None
+    """Epoch seconds of the prompt."""
 
 
 class Resting(Struct, frozen=True):

@@ -11,8 +11,9 @@ from corral.model.key import SessionKey
 
 
 class Refusal(StrEnum):
-    """The closed list of reasons; the same word in JSON, log and page."""
+    """The closed list of reasons; the same word on the command line, in JSON, in the log and on the page."""
 
+    # a session or a tab is not opened
     ALREADY_LIVE = "already_live"
     CLAIMED_ELSEWHERE = "claimed_elsewhere"
     MAYBE_OPEN = "maybe_open"
@@ -28,6 +29,42 @@ class Refusal(StrEnum):
     RESTORE_UNSUPPORTED = "restore_unsupported"
     IDENTITY_INVALID = "identity_invalid"
     SPAWN_FAILED = "spawn_failed"
+    NOT_OPEN = "not_open"
+    # not before a person has agreed
+    ASK_TRUST = "ask_trust"
+    HOOKS_MISSING = "hooks_missing"
+    # there is nothing of that name
+    NO_SUCH_SESSION = "no_such_session"
+    NO_SUCH_TAB = "no_such_tab"
+    NO_SUCH_PROVIDER = "no_such_provider"
+    NO_SUCH_LOGIN = "no_such_login"
+    NOT_FOUND = "not_found"
+    # nothing is ended
+    NOT_LIVE = "not_live"
+    SERVES_OTHERS = "serves_others"
+    SESSION_CHANGED = "session_changed"
+    NOT_ANSWERING = "not_answering"
+    NOT_RUNNING = "not_running"
+    NOT_ENDED = "not_ended"
+    # a request to the server is not let in, or not understood
+    WRONG_HOST = "wrong_host"
+    WRONG_ORIGIN = "wrong_origin"
+    WRONG_CONTENT_TYPE = "wrong_content_type"
+    HEADER_MISSING = "header_missing"
+    NOT_LOGGED_IN = "not_logged_in"
+    LOGIN_UNKNOWN = "login_unknown"
+    WRONG_PROOF = "wrong_proof"
+    TOO_MANY = "too_many"
+    TOO_LARGE = "too_large"
+    TOO_SLOW = "too_slow"
+    INVALID = "invalid"
+    METHOD_NOT_ALLOWED = "method_not_allowed"
+    # it could not be done
+    NOT_SAVED = "not_saved"
+    HOOKS_REFUSED = "hooks_refused"
+    LEDGER_UNUSABLE = "ledger_unusable"
+    REFUSED = "refused"
+    BUG = "bug"
 
 
 class Command(Struct, frozen=True):
@@ -64,6 +101,8 @@ class Resume(Struct, frozen=True, kw_only=True, tag="resume", tag_field="kind"):
     cwd: str
     env: dict[str, str]
     """What is added to the environment: the home's variable, if the home is not the default one."""
+    keep: tuple[str, ...] = ()
+    """Files that this start is known to destroy under some conditions: copied first, and compared after."""
 
 
 class Loss(Struct, frozen=True, kw_only=True):
@@ -94,8 +133,16 @@ class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="kind"):
     pid: int
 
 
+class GoThere(Struct, frozen=True, kw_only=True):
+    """A place outside corral where the session is open."""
+
+    kind: str
+    target: str
+    command: tuple[str, ...]
+
+
 class Refused(Struct, frozen=True, kw_only=True, tag="refused", tag_field="kind"):
-    """It can't be restored now."""
+    """It is not done now, and why: made where that is decided, and shown as it is by every view."""
 
     reason: Refusal
     message: str
@@ -105,6 +152,10 @@ class Refused(Struct, frozen=True, kw_only=True, tag="refused", tag_field="kind"
     """The only objection, if it is one: what a resume would drop. The person may agree to that."""
     agreed: Resume | None = None
     """What is started then."""
+    hookless: str | None = None
+    """The home in which hooks are missing, if that is the question."""
+    go_there: GoThere | None = None
+    """Where it is open, if one can get there from a terminal."""
 
 
 RestorePlan = Attach | Resume | Wait | Refused

@@ -1,4 +1,4 @@
-"""The answer: one session with its verdict and the way back into it, and a whole survey of them."""
+"""The answer: one session with its verdict and how to get back into it, and a whole survey of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Session(Struct, frozen=True, kw_only=True):
     record: SessionRecord | None
     """None when a process claims a session of which nothing is on disk yet."""
     pid_started_at: float | None = None
-    """When the serving process took the session, in epoch seconds; None when nobody serves it."""
+    """When the serving process took the session, in epoch seconds; None when no process serves it."""
     work_dir: str | None = None
     version: str | None = None
     """Of the CLI that serves or last served it, as it reported."""
@@ -50,8 +50,15 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def pid(self) -> int | None:
-        """The process that took it last, or None when nobody serves it."""
+        """The process that took it last, or None when no process serves it."""
         return self.verdict.processes[-1].pid if self.verdict.processes else None
+
+    @property
+    def foreground(self) -> bool | None:
+        """Of a live session whose process has several: whether it is the one in front; None where nobody says."""
+        live = (judged for judged in self.verdict.evidence if judged.liveness is Liveness.LIVE)
+        said = {judged.claim.foreground for judged in live} - {None}
+        return None if not said else True in said
 
     @property
     def silence(self) -> str | None:
@@ -84,7 +91,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
 
 class AgentProcess(Struct, frozen=True, kw_only=True):
-    """A running agent CLI without a known session: it reports to nobody, or it has no session yet."""
+    """A running agent CLI without a known session: it does not report one, or it has none yet."""
 
     provider: str
     pid: int
@@ -118,3 +125,5 @@ class Survey(Struct, frozen=True, kw_only=True):
     homes: tuple[Home, ...] = ()
     degraded: tuple[Degraded, ...] = ()
     skipped: tuple[Skipped, ...] = ()
+    unlisted: tuple[str, ...] = ()
+    """Homes whose sessions were not all listed, because their provider failed: `degraded` says why."""

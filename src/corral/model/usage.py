@@ -36,7 +36,7 @@ class TokenUsage(Struct, frozen=True):
 
 
 class UsageSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One append-only file in which a provider records usage."""
+    """One append-only file in which a provider records usage, or one table of rows in a database of its own."""
 
     provider: str
     home: str
@@ -57,6 +57,8 @@ class UsageSource(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where there are families: the sessions that it comes from, the nearest first, as far as they are named."""
     certainty: int = 0
     """How well the family is known: 0 by the names there are, 1 by logs that begin alike as well, 2 to its first."""
+    is_table: bool = False
+    """Its provider reads it by a cursor of its own instead of an offset: a whole number, 0 at the first reading."""
     orphans: tuple[str, ...] = ()
     """Of a file of the whole home: sessions without a log of their own, of which forks hold copies."""
 
@@ -80,7 +82,7 @@ class UsageEvent(Struct, frozen=True, kw_only=True, gc=False):
     """Known from a file of the whole home: it counts only while the session's own log was never read."""
 
 
-class Deed(Struct, frozen=True, kw_only=True, gc=False):
+class Action(Struct, frozen=True, kw_only=True, gc=False):
     """Something counted beside tokens: a turn, or a call of a tool. Never its text."""
 
     key: str
@@ -116,11 +118,11 @@ class UsageBatch(Struct, frozen=True, kw_only=True):
     """What one reading of one file from one offset gave."""
 
     events: list[UsageEvent]
-    deeds: list[Deed]
+    actions: list[Action]
     unrecorded: list[Unrecorded]
     skipped: list[UsageSkip]
     next_offset: int
-    """Where the next reading begins: after the last whole line."""
+    """Where the next reading begins: after the last whole line; of a table, the cursor."""
 
 
 class ModelSource(StrEnum):

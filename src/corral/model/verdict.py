@@ -34,7 +34,9 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     identity: ProcessIdentity | None = None
     """Of a live claim: the process it was verified against."""
     pin: ProcessIdentity | None = None
-    """Of a record without a start: the process that this very record was verified against in an earlier look."""
+    """Of a record without a start: the process that this record was verified against in an earlier look."""
+    dead_by: float | None = None
+    """Of one whose process is dead: epoch seconds by which it was; None where that was not seen before."""
     elsewhere: bool = False
     """It belongs to another host or PID namespace and cannot be checked from here."""
 

@@ -22,13 +22,13 @@ import msgspec
 from msgspec import Struct
 
 from corral.errors import CorralError
+from corral.machine.descriptors import is_ready, with_given_limit
+from corral.machine.places import DEMO_VARIABLE
 from corral.server import keeper
-from corral.server.server_files import ServerFiles, bracketed
+from corral.server.server_files import TOKEN, ServerFiles, bracketed
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
-from corral.store.bindings import identity_fields
-from corral.system.descriptors import is_ready, with_given_limit
-from corral.system.places import DEMO_VARIABLE
+from corral.state.bindings import identity_fields
 
 _FIRST_PORT = 7420
 MOST_WAITING = 512
@@ -80,6 +80,7 @@ def take_address(bind: Bind, files: ServerFiles) -> Address:
         return held
     listeners = _listen(bind, files)
     port = listeners[0].getsockname()[1]
+    files.forget_secret(TOKEN)  # a program may have shown it to whoever had the port meanwhile
     name = "corral-" + "".join(secrets.choice(_ALPHABET) for _ in range(_NAME_LENGTH))
     return with_keeper(Address(name, bind.host, port, listeners, None), files)
 
@@ -244,12 +245,12 @@ def check_host(bind: Bind) -> None:
     if address.is_loopback and str(address) not in _LOOPBACK:
         raise CorralError(
             f"{bind.host} is not where browsers look for names below localhost: not served there",
-            hint="leave --host away: 127.0.0.1 and ::1 are served",
+            hint="leave out --host: 127.0.0.1 and ::1 are served",
             exit_code=2,
         )
     if not address.is_loopback and not bind.allow_remote:
         raise CorralError(
-            f"{bind.host} can be reached by others, and who gets in can run anything as you: not served there",
+            f"{bind.host} can be reached by others, and whoever gets in can run anything as you: not served there",
             hint="use ssh -L and loopback; or --allow-remote, for programs: this server speaks plain HTTP",
             exit_code=2,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import TypeVar
 
@@ -12,31 +11,23 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.websockets import WebSocket
 
-from corral.engine.fresh_tab import start_fresh_tab
-from corral.engine.hook_settings import hook_providers, list_settings
-from corral.engine.looking import Found, look_at, say_where
-from corral.engine.periods import find_zone, parse_keys, parse_time
-from corral.engine.plain import to_plain
-from corral.engine.restore import NotOpened, has_session
-from corral.engine.usage_report import UsageQuery
-from corral.engine.whereabouts import InPane, InTab, InTerminal
-from corral.errors import CorralError, NotFound
-from corral.hooks.install import Outcome, install
+from corral import hooks, tabs, usage
+from corral.errors import CorralError
+from corral.machine import places
+from corral.machine.descriptors import are_left, most_open
+from corral.machine.json_text import encode_json
+from corral.machine.text import readable
+from corral.model.hook_install import Outcome
+from corral.model.opening import Agreement
+from corral.model.refusal import RefusedError, refuse
+from corral.model.restore import Refusal
+from corral.model.whereabouts import Found, InPane, InTab, InTerminal
 from corral.server import messages
 from corral.server.directories import list_directories
 from corral.server.event_stream import BEAT_SECONDS
-from corral.server.refusals import GoThere, Refusing
 from corral.server.service import Service
-from corral.server.spending import ask_usage
 from corral.server.terminal_socket import serve_terminal
-from corral.system import places
-from corral.system.descriptors import are_left, most_open
-from corral.system.json_text import encode_json
-from corral.system.text import readable
-from corral.system.tmux import go_command
-from corral.terminals.client import Client, NotReachable
-from corral.terminals.directory import terminals_dir
-from corral.terminals.silence import Silent
+from corral.terminals import terminals_dir
 from corral.version import __version__
 
 _T = TypeVar("_T")
@@ -51,20 +42,20 @@ def service_of(request: Request | WebSocket) -> Service:
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:
-    """Raises Refusing (400, 408) with what is wrong in it."""
+    """Raises RefusedError (400, 408) with what is wrong in it."""
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_SECONDS):
             async for part in request.stream():
                 body += part
                 if len(body) > _MOST_BODY:
-                    raise Refusing(400, "too_large", f"a request has at most {_MOST_BODY} bytes")
+                    raise refuse(Refusal.TOO_LARGE, f"a request has at most {_MOST_BODY} bytes")
     except TimeoutError:
-        raise Refusing(408, "too_slow", f"the request did not come within {_BODY_SECONDS:.0f} s") from None
+        raise refuse(Refusal.TOO_SLOW, f"the request did not come within {_BODY_SECONDS:.0f} s") from None
     try:
         return msgspec.json.decode(bytes(body) or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise Refusing(400, "invalid", f"the request can't be understood: {error}") from error
+        raise refuse(Refusal.INVALID, f"the request can't be understood: {error}") from error
 
 
 def answer(body: object, status: int = 200) -> Response:
@@ -93,10 +84,10 @@ async def look_at_session(request: Request) -> Response:
     service = service_of(request)
     known = service.find(request.path_params["ref"])
     try:
-        look = await service.run(lambda: look_at(known.key))
-    except NotFound as error:
+        look = await service.run(lambda: tabs.look_at(known.key))
+    except RefusedError:
         service.watcher.ask(known.provider)
-        raise Refusing(404, "no_such_session", "there is no such session (any more)") from error
+        raise
     if look.session.verdict.maybe_pids != known.verdict.maybe_pids or look.session.state is not known.state:
         service.watcher.ask(known.provider)  # the others are as old
     processes = tuple(_place(found) for found in look.processes)
@@ -123,9 +114,8 @@ async def open_session(request: Request) -> Response:
             lambda: service.tabs.open_session(
                 session,
                 anyway=wanted.anyway,
-                trust=wanted.trust,
+                agree=Agreement(trust=wanted.trust, drop_from=wanted.drop_from),
                 size=size,
-                drop_from=wanted.drop_from,
                 attach_only=wanted.attach_only,
             )
         )
@@ -137,10 +127,8 @@ async def open_session(request: Request) -> Response:
 async def end_session(request: Request) -> Response:
     service = service_of(request)
     await read_body(request, messages.Nothing)
-    session = service.find(request.path_params["ref"])
-    if not session.verdict.processes:
-        raise Refusing(409, "not_live", "no process serves it")
-    service.end(session)
+    known = service.find(request.path_params["ref"])
+    service.end(await service.run(lambda: tabs.find_to_kill(known.key, agreed=known)))
     return done(202)
 
 
@@ -157,13 +145,9 @@ async def start_tab(request: Request) -> Response:
     size = _size(wanted.columns, wanted.rows)
 
     def start() -> str:
-        tab = start_fresh_tab(
-            wanted.provider,
-            wanted.work_dir,
-            wanted.args,
-            size=size,
-            trust=wanted.trust,
-            live_only=wanted.live_only,
+        agree = Agreement(trust=wanted.trust, live_only=wanted.live_only)
+        tab = tabs.start_tab(
+            wanted.provider, wanted.work_dir, wanted.args, size=size, agree=agree, report=lambda text: None
         )
         service.tabs.show(tab, size)
         return tab
@@ -181,7 +165,7 @@ async def open_tab(request: Request) -> Response:
     opened = await service.run(
         _opening(
             lambda: service.tabs.open_tab(
-                tab, size, anyway=wanted.anyway, trust=wanted.trust, drop_from=wanted.drop_from
+                tab, size, anyway=wanted.anyway, agree=Agreement(trust=wanted.trust, drop_from=wanted.drop_from)
             )
         )
     )
@@ -221,20 +205,7 @@ async def end_tab(request: Request) -> Response:
     service = service_of(request)
     wanted = await read_body(request, messages.EndTab)
     tab = _known_tab(request)
-
-    def end() -> None:
-        if wanted.ref is not None and not has_session(tab, wanted.ref):
-            raise Refusing(409, "session_changed", "it has another conversation by now: nothing was ended")
-        try:
-            with Client(terminals_dir(), tab) as client:
-                client.end()
-                client.ask()  # it has heard when it answers
-        except Silent as error:
-            raise Refusing(409, "not_answering", f"nothing was ended: {error}", (error.remedy,)) from error
-        except (NotReachable, OSError) as error:
-            raise Refusing(409, "not_running", f"its terminal is not there: {error}") from error
-
-    await service.run(end)
+    await service.run(lambda: tabs.end_tab(tab, wanted.ref))
     return done(202)
 
 
@@ -255,14 +226,14 @@ async def install_hooks(request: Request) -> Response:
     service = service_of(request)
     await read_body(request, messages.Nothing)
     name = request.path_params["provider"]
-    if name not in hook_providers():
-        raise Refusing(404, "no_such_provider", f"no provider called {name!r} takes hooks")
+    if name not in hooks.hook_providers():
+        raise refuse(Refusal.NO_SUCH_PROVIDER, f"no provider called {name!r} takes hooks")
 
     def run() -> str:
-        results = [install(setting) for setting in list_settings(name, existing=True)]
+        results = hooks.install_hooks(name)
         refused = [one.message for one in results if one.outcome is Outcome.REFUSED]
         if refused:
-            raise Refusing(409, "hooks_refused", "; ".join(refused))
+            raise refuse(Refusal.HOOKS_REFUSED, "; ".join(refused))
         service.refresh_providers()
         service.watcher.ask(name)  # what helps with the agents that run is another thing now
         return "; ".join(one.message for one in results)
@@ -281,19 +252,10 @@ async def show_directories(request: Request) -> Response:
 async def show_usage(request: Request) -> Response:
     asked = request.query_params
 
-    def parse() -> UsageQuery:
-        zone = find_zone(asked.get("tz"))
-        now = time.time()
-        return UsageQuery(
-            by=parse_keys(asked.get("by", "day")),
-            since=parse_time(asked.get("since"), zone, now),
-            until=parse_time(asked.get("until"), zone, now),
-            zone=zone,
-        )
-
     def run() -> object:
-        query = _or_refusing(400, "invalid", parse)
-        return to_plain(_or_refusing(409, "ledger_unusable", lambda: ask_usage(query)))
+        words = asked.get("by", "day"), asked.get("since"), asked.get("until"), asked.get("tz")
+        query = _or_refuse(Refusal.INVALID, lambda: usage.parse_query(*words))
+        return usage.to_plain(_or_refuse(Refusal.LEDGER_UNUSABLE, lambda: usage.report_stored(query)))
 
     return answer(await service_of(request).run(run))
 
@@ -315,45 +277,32 @@ async def check_health(request: Request) -> Response:
 
 
 def _opening(work: Callable[[], _T]) -> Callable[[], _T]:
-    """A refusal of the engine becomes one of the API, word for word.
-
-    Without descriptors files can't be read, and what is there would seem to be missing: that is said first.
-    """
+    """Without descriptors files can't be read, and what is there would seem to be missing: that is said first."""
 
     def run() -> _T:
         if not are_left(_TO_OPEN):
             message = f"too many files are open here (at most {most_open()} may be): nothing was started"
-            raise Refusing(409, "spawn_failed", message, ("close tabs in some browsers, or raise ulimit -n",))
-        try:
-            return work()
-        except NotOpened as error:
-            raise Refusing(409, error.reason, error.message, error.remedy, _go_there(error), error.loss) from error
+            raise refuse(Refusal.SPAWN_FAILED, message, "close tabs in some browsers, or raise ulimit -n")
+        return work()
 
     return run
 
 
-def _or_refusing(status: int, reason: str, work: Callable[[], _T]) -> _T:
+def _or_refuse(reason: Refusal, work: Callable[[], _T]) -> _T:
     try:
         return work()
     except CorralError as error:
-        raise Refusing(status, reason, error.message, (error.hint,) if error.hint else ()) from error
-
-
-def _go_there(error: NotOpened) -> GoThere | None:
-    if not isinstance(error.where, InPane):
-        return None
-    pane = error.where.pane
-    command = go_command(pane, {})  # for a terminal that is not in a tmux
-    return GoThere(kind="tmux", target=pane.name, command=tuple(command or ()))
+        message = " ".join((error.message, ", ".join(error.listed))).rstrip()
+        raise refuse(reason, message, *error.hints) from error
 
 
 def _place(found: Found) -> messages.ProcessPlace:
-    where, pid, words = found.where, found.identity.pid, readable(say_where(found))
+    where, pid, words = found.where, found.identity.pid, readable(found.say_where())
     match where:
         case InTab():
             return messages.ProcessPlace(pid=pid, kind="tab", words=words, tab=where.tab)
         case InPane():
-            command = tuple(go_command(where.pane, {}) or ())
+            command = tabs.find_way(where.pane, {}).command or ()
             return messages.ProcessPlace(pid=pid, kind="tmux", words=words, command=command)
         case _:
             kind = "terminal" if isinstance(where, InTerminal) else "none"
@@ -366,7 +315,7 @@ def _saving(work: Callable[[], _T]) -> Callable[[], _T]:
             return work()
         except OSError as error:
             path = error.filename or places.state_dir()
-            raise Refusing(409, "not_saved", f"{path}: {error.strerror}", ("free some space there",)) from error
+            raise refuse(Refusal.NOT_SAVED, f"{path}: {error.strerror}", "free some space there") from error
 
     return run
 
@@ -374,7 +323,7 @@ def _saving(work: Callable[[], _T]) -> Callable[[], _T]:
 def _known_tab(request: Request) -> str:
     tab = request.path_params["tab"]
     if service_of(request).tabs.find(tab) is None:
-        raise Refusing(404, "no_such_tab", "there is no such tab (any more)")
+        raise refuse(Refusal.NO_SUCH_TAB, "there is no such tab (any more)")
     return tab
 
 

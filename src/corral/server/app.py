@@ -12,12 +12,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route, WebSocketRoute
 
+from corral.model.refusal import RefusedError
+from corral.model.restore import Refusal, Refused
 from corral.server import api, door, messages, page
 from corral.server.credentials import Credentials
 from corral.server.event_stream import EventStream
 from corral.server.guard import Guard
 from corral.server.openapi import describe_api
-from corral.server.refusals import Refusing
+from corral.server.refusals import answer_refused
 from corral.server.service import Service
 
 if TYPE_CHECKING:
@@ -151,7 +153,7 @@ def build_app(
     app = Starlette(
         routes=[_route(endpoint) for endpoint in ENDPOINTS],
         lifespan=lifespan,
-        exception_handlers={Refusing: _answer_refusing, HTTPException: _answer_http, Exception: _answer_bug},  # pyright: ignore[reportArgumentType]
+        exception_handlers={RefusedError: _answer_refused, HTTPException: _answer_http, Exception: _answer_bug},  # pyright: ignore[reportArgumentType]
     )
     app.state.credentials = credentials
     guard = Guard(app, credentials, page_host, hosts, on_proven)
@@ -165,15 +167,17 @@ def _route(endpoint: Endpoint) -> BaseRoute:
     return Route(endpoint.path, endpoint.handler, methods=[endpoint.method])
 
 
-async def _answer_refusing(request: Request, error: Refusing) -> Response:
-    return error.response()
+async def _answer_refused(request: Request, error: RefusedError) -> Response:
+    return answer_refused(error.refused)
 
 
 async def _answer_http(request: Request, error: HTTPException) -> Response:
-    reason = {404: "not_found", 405: "method_not_allowed"}.get(error.status_code, "refused")
-    return Refusing(error.status_code, reason, error.detail).response()
+    reasons = {404: Refusal.NOT_FOUND, 405: Refusal.METHOD_NOT_ALLOWED}
+    reason = reasons.get(error.status_code, Refusal.REFUSED)
+    return answer_refused(Refused(reason=reason, message=error.detail), error.status_code)
 
 
 async def _answer_bug(request: Request, error: Exception) -> Response:
     """What went wrong is in the server's own output, never in an answer."""
-    return Refusing(500, "bug", "something went wrong here; the server's output says what").response()
+    message = "something went wrong here; the server's output says what"
+    return answer_refused(Refused(reason=Refusal.BUG, message=message))

@@ -1,7 +1,7 @@
 """Connections that have not proved themselves: few, for a short time, fairly shared among those who make them.
 
 uvicorn waits for a request for as long as its client likes, and accepts until no descriptor is left. So each connection
-has a deadline for its headers here, those without a proof are counted by the user who made them, and a new one
+has a deadline here whatever it does, those without a proof are counted by the user who made them, and a new one
 takes the place of the oldest of the same user.
 """
 
@@ -17,13 +17,20 @@ from typing import Any, ClassVar
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 HEADER_SECONDS = 10.0
-"""From the connection, or from the end of the last answer, to the end of a request's headers."""
+"""From the connection, or from the end of the last answer, to the end of a request's headers, with what is left of a
+body after its answer; of a WebSocket, from there until it is let in."""
+ANSWER_SECONDS = 20.0
+"""From there to the end of the answer, for whoever has not proved themselves: the page and its files, and proofs."""
 MOST_UNPROVEN = 1024
 """One user has at most half of it: as many as the tabs of a few browsers that come back at once."""
 LONGEST_HEADERS = 1 << 20
 """As many cookies as a browser keeps for one name, which others may have set; none of them is read."""
+MOST_HEADERS = 16 << 20
+"""Of one user's unfinished requests together, counting those that are longer than usual."""
+_USUAL_HEADERS = 64 << 10
 ACCEPT_AT_ONCE = 16
 """Connections that are taken before any of them is looked at."""
 _DIAGNOSE, _BY_FAMILY, _REQUEST = 4, 20, 1
@@ -31,32 +38,42 @@ _MOST_LINES, _LINES_SECONDS = 20, 60.0
 
 
 class Crowd:
-    """All connections without a proof, by who made them."""
+    """All connections without a proof, by who made them; each with the bytes of its unfinished request, if many."""
 
     def __init__(self, most_open: int | None) -> None:
         """A quarter of the files that may be open, at most; one user has at most half of that."""
         self._most = max(8, min(MOST_UNPROVEN, (most_open or 4 * MOST_UNPROVEN) // 4))
-        self._by_peer: dict[object, dict[GuardedProtocol, None]] = {}
-        self._by_client: dict[tuple[str, int], GuardedProtocol] = {}
+        self._by_peer: dict[object, dict[Member, int]] = {}
+        self._by_client: dict[tuple[str, int], Member] = {}
 
-    def enter(self, one: GuardedProtocol, peer: object) -> None:
+    def enter(self, one: Member, peer: object) -> None:
         """Where there is no room, the oldest of those who have most has to go."""
         mine = self._by_peer.setdefault(peer, {})
-        mine[one] = None
+        mine[one] = 0
         if one.client is not None:
             self._by_client[one.client] = one
         if len(mine) > self._most // 2:
-            self._drop_oldest(peer)
+            self._drop(next(iter(mine)))
         elif sum(map(len, self._by_peer.values())) > self._most:
-            self._drop_oldest(max(self._by_peer, key=lambda peer: len(self._by_peer[peer])))
+            self._drop(next(iter(max(self._by_peer.values(), key=len))))
+
+    def weigh(self, one: Member, size: int) -> None:
+        """So many bytes came of its unfinished request. Of a user who sends too many, the largest has to go."""
+        mine = next((members for members in self._by_peer.values() if one in members), None)
+        if mine is None:
+            return
+        mine[one] = size
+        if sum(mine.values()) > MOST_HEADERS:
+            self._drop(max(mine, key=lambda member: mine[member]))
 
     def prove(self, client: tuple[str, int] | None) -> None:
-        """Who is there has shown a credential: it counts no more."""
+        """Whoever is there has shown a credential: it counts no more, and may take its time."""
         one = self._by_client.get(client) if client is not None else None
         if one is not None:
             self.leave(one)
+            one.on_proven()
 
-    def leave(self, one: GuardedProtocol) -> None:
+    def leave(self, one: Member) -> None:
         if one.client is not None and self._by_client.get(one.client) is one:
             del self._by_client[one.client]
         for peer, members in list(self._by_peer.items()):
@@ -65,59 +82,120 @@ class Crowd:
                 if not members:
                     del self._by_peer[peer]
 
-    def _drop_oldest(self, peer: object) -> None:
-        oldest = next(iter(self._by_peer[peer]))
-        self.leave(oldest)
-        oldest.transport.abort()
+    def _drop(self, one: Member) -> None:
+        self.leave(one)
+        one.transport.abort()
+
+
+class Deadline:
+    """Cuts a connection off when it has run out."""
+
+    def __init__(self) -> None:
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, transport: asyncio.Transport, seconds: float) -> None:
+        self.end()
+        self._timer = asyncio.get_running_loop().call_later(seconds, transport.abort)
+
+    def end(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class GuardedProtocol(H11Protocol):
-    """uvicorn's own, with a deadline for headers and without cookies."""
+    """uvicorn's own, without cookies, and with a deadline for whatever it waits for, until it has proved itself."""
 
     crowd: ClassVar[Crowd]
-    _deadline: asyncio.TimerHandle | None = None
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._deadline = Deadline()
+        self._is_answering = False
+        self._is_proven = False
+        self._unfinished_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_headers()
+        self._deadline.begin(transport, HEADER_SECONDS)
         self.crowd.enter(self, find_peer(transport.get_extra_info("socket")))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_waiting()
+        self._deadline.end()
         self.crowd.leave(self)
         super().connection_lost(exc)
 
+    def on_proven(self) -> None:
+        """As long as this connection lasts; headers keep their deadline."""
+        self._is_proven = True
+        if self._is_answering:
+            self._deadline.end()
+
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()
+        self._look_for_request()
+        if not self._is_answering:
+            self._unfinished_bytes += len(data)
+            if self._unfinished_bytes > _USUAL_HEADERS:
+                self.crowd.weigh(self, self._unfinished_bytes)
 
     def on_response_complete(self) -> None:
-        self._await_headers()
+        self._is_answering = False
+        self._deadline.begin(self.transport, HEADER_SECONDS)
         super().on_response_complete()
-        if self.conn.their_state is not h11.IDLE:
-            self._stop_waiting()  # the next request was here already
+        self._look_for_request()  # the next one may have been here already
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         """The library for WebSockets takes no long header, and there may be foreign cookies."""
-        self._stop_waiting()
-        self.crowd.leave(self)  # it is judged before it is accepted; from then on it is no business of this class
+        self._deadline.end()
+        self.crowd.leave(self)  # its WebSocket comes instead
         self.headers = [(name, value) for name, value in self.headers if name != b"cookie"]
         super().handle_websocket_upgrade(event)
 
-    def _await_headers(self) -> None:
-        self._stop_waiting()
-        self._deadline = self.loop.call_later(HEADER_SECONDS, self.transport.abort)
+    def _look_for_request(self) -> None:
+        cycle: Any = self.cycle  # None before the first
+        if self._is_answering or cycle is None or cycle.response_complete:
+            return
+        self._is_answering = True
+        self._unfinished_bytes = 0
+        if self._is_proven:
+            self._deadline.end()
+        else:
+            self._deadline.begin(self.transport, ANSWER_SECONDS)
 
-    def _stop_waiting(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
+
+class GuardedSocket(WebSocketsSansIOProtocol):
+    """uvicorn's own, counted and timed until it has proved itself: some upgrades the library never answers."""
+
+    crowd: ClassVar[Crowd]
+
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._deadline = Deadline()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._deadline.begin(self.transport, HEADER_SECONDS)
+        self.crowd.enter(self, find_peer(transport.get_extra_info("socket")))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._deadline.end()
+        self.crowd.leave(self)
+        super().connection_lost(exc)
+
+    def on_proven(self) -> None:
+        self._deadline.end()
 
 
-def guarded_by(crowd: Crowd) -> type[GuardedProtocol]:
-    """The class that uvicorn makes one of for each connection."""
-    return type("GuardedByCrowd", (GuardedProtocol,), {"crowd": crowd})
+Member = GuardedProtocol | GuardedSocket
+
+
+def guarded_by(crowd: Crowd) -> tuple[type[GuardedProtocol], type[GuardedSocket]]:
+    """The classes that uvicorn makes one of for each connection, and for each WebSocket."""
+    return (
+        type("HttpGuardedByCrowd", (GuardedProtocol,), {"crowd": crowd}),
+        type("SocketGuardedByCrowd", (GuardedSocket,), {"crowd": crowd}),
+    )
 
 
 def find_peer(connection: Any) -> object:
@@ -149,19 +227,23 @@ def _ask_kernel(family: int, source: tuple[str, int], target: tuple[str, int]) -
 
 
 class FewLines(logging.Filter):
-    """So many lines a minute, and then one that says how many were left out."""
+    """So many lines a minute, and then one that says how many messages were left out."""
 
     def __init__(self) -> None:
         super().__init__()
         self._begun = 0.0
         self._lines = 0
+        self._left_out = 0
 
     def filter(self, record: logging.LogRecord) -> bool:
         now = time.monotonic()
         if now - self._begun > _LINES_SECONDS:
-            if self._lines > _MOST_LINES:
-                record.msg = f"{record.getMessage()} (and {self._lines - _MOST_LINES} lines before were left out)"
+            if self._left_out:
+                record.msg = f"{record.getMessage()} (and {self._left_out} messages before were left out)"
                 record.args = ()
-            self._begun, self._lines = now, 0
-        self._lines += 1
-        return self._lines <= _MOST_LINES
+            self._begun, self._lines, self._left_out = now, 0, 0
+        if self._lines >= _MOST_LINES:
+            self._left_out += 1
+            return False
+        self._lines += logging.Formatter().format(record).count("\n") + 1  # a traceback is many
+        return True

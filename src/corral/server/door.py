@@ -6,12 +6,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from corral.errors import CorralError
-from corral.model.restore import Command
+from corral.model.refusal import refuse
+from corral.model.restore import Command, Refusal
 from corral.server import messages
 from corral.server.api import answer, done, read_body, service_of
 from corral.server.credentials import TOKEN_SECONDS, Caller, Credentials
 from corral.server.guard import Guard
-from corral.server.refusals import Refusing
 
 
 async def greet(request: Request) -> Response:
@@ -21,7 +21,7 @@ async def greet(request: Request) -> Response:
     if proven is None:
         await _guard_of(request).delay_failure()
         message = "this link was used already or is too old, or this login was ended"
-        raise Refusing(401, "login_unknown", message, (Command("corral url"),))
+        raise refuse(Refusal.LOGIN_UNKNOWN, message, Command("corral url"))
     nonce, proof = proven
     return answer(messages.ServerProof(nonce=nonce, proof=proof))
 
@@ -32,10 +32,10 @@ async def take_proof(request: Request) -> Response:
     try:
         proven = await service_of(request).run(lambda: credentials.finish(shown.nonce, shown.proof, shown.label))
     except CorralError as error:
-        raise Refusing(409, "not_saved", f"this login could not be kept: {error.message}") from error
+        raise refuse(Refusal.NOT_SAVED, f"this login could not be kept: {error.message}") from error
     if proven is None:
         await _guard_of(request).delay_failure()
-        raise Refusing(401, "wrong_proof", "the proof is wrong or came too late", (Command("corral url"),))
+        raise refuse(Refusal.WRONG_PROOF, "the proof is wrong or came too late", Command("corral url"))
     login = proven.login.login if proven.login is not None else None
     return answer(messages.PageToken(token=proven.token, seconds=TOKEN_SECONDS, login=login, salt=proven.salt))
 
@@ -45,7 +45,7 @@ async def make_ticket(request: Request) -> Response:
     caller: Caller = request.scope["corral.caller"]
     ticket = _credentials_of(request).make_ticket(caller, wanted.nonce)
     if ticket is None:
-        raise Refusing(400, "invalid", "tickets are for pages that are logged in; programs show the token itself")
+        raise refuse(Refusal.INVALID, "tickets are for pages that are logged in; programs show the token itself")
     return answer(messages.SocketTicket(ticket=ticket.ticket, proof=ticket.proof))
 
 
@@ -65,11 +65,11 @@ async def end_login(request: Request) -> Response:
         known = await service_of(request).run(lambda: credentials.end(login))
     except CorralError as error:
         message = f"it is ended until this server stops, and not for good: {error.message}"
-        raise Refusing(409, "not_saved", message) from error
+        raise refuse(Refusal.NOT_SAVED, message) from error
     finally:
         _guard_of(request).end(login)
     if not known:
-        raise Refusing(404, "no_such_login", "there is no such login (any more)")
+        raise refuse(Refusal.NO_SUCH_LOGIN, "there is no such login (any more)")
     return done()
 
 

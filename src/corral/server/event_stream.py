@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from typing import NamedTuple
 
-from corral.system.json_text import encode_json
+from corral.machine.json_text import encode_json
 
 MOST_EVENTS = 2000
 MOST_BYTES = 4 << 20
@@ -37,7 +37,6 @@ class EventStream:
         self._bytes = 0
         self._arrived = asyncio.Event()
         self._ended = False
-        self.subscribers = 0
 
     def publish(self, name: str, body: object) -> None:
         self.newest += 1

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from corral.model.restore import Command
+from corral.model.refusal import RefusedError, refuse
+from corral.model.restore import Command, Refusal, Refused
 from corral.server.credentials import TOOLS, Caller, Credentials
-from corral.server.refusals import Refusing
+from corral.server.refusals import answer_refused, status_of
 
 OPEN_PATHS = frozenset({"/", "/favicon.svg"})
 """What is served to anyone with the right Host: the empty page. Everything else needs a token."""
@@ -64,13 +65,12 @@ _ELSEWHERE = """<!doctype html>
 """Who types an old address into a browser is a person."""
 
 
-class WrongHost(Refusing):
-    """Asked for by a name that is not the server's, or is not the page's."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            421, "wrong_host", "this server does not answer to that name (any more)", (Command("corral url"),)
-        )
+_WRONG_HOST = Refused(
+    reason=Refusal.WRONG_HOST,
+    message="this server does not answer to that name (any more)",
+    remedy=(Command("corral url"),),
+)
+"""Asked for by a name that is not the server's, or is not the page's."""
 
 
 class Allowance(NamedTuple):
@@ -116,8 +116,8 @@ class Guard:
         headers = _read_headers(scope)
         try:
             caller = self._judge(scope, headers)
-        except Refusing as refusing:
-            await self._refuse(refusing, scope, receive, send)
+        except RefusedError as error:
+            await self._refuse(error.refused, scope, receive, send)
             return
         scope["corral.caller"] = caller
         sending = _with_headers(send) if scope["type"] == "http" else send
@@ -152,22 +152,22 @@ class Guard:
     # --- the decision
 
     def _judge(self, scope: Scope, headers: MutableMapping[str, str]) -> Caller | None:
-        """The caller, None for what anyone may see. Raises Refusing."""
+        """The caller, None for what anyone may see. Raises RefusedError."""
         host = headers.get("host", "")
         is_page = host == self._page_host
         if not is_page and host not in self._hosts:
-            raise WrongHost
+            raise RefusedError(_WRONG_HOST)
         origin, site = headers.get("origin"), headers.get("sec-fetch-site")
         is_socket = scope["type"] == "websocket"
         changes = not is_socket and scope["method"] not in _SAFE
         if not is_socket and not changes and _is_open(scope["path"]):
             if not is_page:
-                raise WrongHost
+                raise RefusedError(_WRONG_HOST)
             return None
         if (origin is not None or is_socket or changes) and origin != f"http://{host}":
-            raise Refusing(403, "wrong_origin", "the request does not come from this server's own page")
+            raise refuse(Refusal.WRONG_ORIGIN, "the request does not come from this server's own page")
         if site not in _SAME:
-            raise Refusing(403, "wrong_origin", "the request does not come from this server's own page")
+            raise refuse(Refusal.WRONG_ORIGIN, "the request does not come from this server's own page")
         if changes:
             _check_form(headers)
         if changes and scope["path"] in PROOFS and is_page:
@@ -175,7 +175,7 @@ class Guard:
         tickets = headers.get("sec-websocket-protocol") if is_socket else None
         caller = self._credentials.find_caller(headers.get("authorization"), tickets)
         if caller is None or (not is_page and caller.name != TOOLS):
-            raise Refusing(401, "not_logged_in", "log in with a link from `corral url`", (Command("corral url"),))
+            raise refuse(Refusal.NOT_LOGGED_IN, "log in with a link from `corral url`", Command("corral url"))
         self._spend(caller, opens=_stays_open(scope))
         self._on_proven(scope.get("client"))
         return caller
@@ -185,7 +185,7 @@ class Guard:
         left = self._allowances.get(caller.name, Allowance(_BURST, now, 0))
         requests = min(_BURST, left.requests + (now - left.at) * _PER_SECOND)
         if requests < 1.0 or (opens and left.sockets >= MOST_SOCKETS):
-            raise Refusing(429, "too_many", "too many requests at once from this browser; try again in a moment")
+            raise refuse(Refusal.TOO_MANY, "too many requests at once from this browser; try again in a moment")
         if len(self._allowances) > _MOST_CALLERS:
             self._allowances = {name: one for name, one in self._allowances.items() if one.sockets}
         self._allowances[caller.name] = Allowance(requests - 1.0, now, left.sockets)
@@ -196,15 +196,15 @@ class Guard:
 
     # --- the refusal
 
-    async def _refuse(self, refusing: Refusing, scope: Scope, receive: Receive, send: Send) -> None:
-        if refusing.status == 401:
+    async def _refuse(self, refused: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+        if status_of(refused) == 401:
             await self.delay_failure()
-        if isinstance(refusing, WrongHost) and scope["type"] == "http" and scope["path"] == "/":
+        if refused is _WRONG_HOST and scope["type"] == "http" and scope["path"] == "/":
             await Response(_ELSEWHERE, 421, media_type="text/html")(scope, receive, _with_headers(send))
         elif scope["type"] == "http":
-            await refusing.response()(scope, receive, _with_headers(send))
+            await answer_refused(refused)(scope, receive, _with_headers(send))
         elif "websocket.http.response" in scope.get("extensions", {}):
-            await refusing.response()(scope, receive, send)
+            await answer_refused(refused)(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
@@ -233,9 +233,9 @@ def _check_form(headers: MutableMapping[str, str]) -> None:
     """What a form or a plain script tag of a foreign page can't send."""
     kind = headers.get("content-type", "").partition(";")[0].strip().casefold()
     if kind != "application/json":
-        raise Refusing(403, "wrong_content_type", "a change must be sent as application/json")
+        raise refuse(Refusal.WRONG_CONTENT_TYPE, "a change must be sent as application/json")
     if headers.get("x-corral") != "1":
-        raise Refusing(403, "header_missing", "a change must be sent with the header X-Corral: 1")
+        raise refuse(Refusal.HEADER_MISSING, "a change must be sent with the header X-Corral: 1")
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:

@@ -47,7 +47,7 @@ class Logins:
         found = _read(files)
         kept = found.logins if found is not None and found.name == name else ()
         self._logins = {one.login: one for one in kept if time.time() - one.used_at < UNUSED_SECONDS}
-        if found is None or len(self._logins) != len(found.logins):
+        if found is None or found.name != name:
             self._save()
 
     def list(self) -> list[Login]:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+from enum import StrEnum
 from typing import Any
 
 from msgspec import Struct
 
-from corral.engine.report import SCHEMA, SessionReport
-from corral.engine.tab_keeper import TabView
+from corral.model.appearance import StateWord
 from corral.model.session import AgentProcess, Degraded
+from corral.model.session_report import SCHEMA, SessionReport
+from corral.model.tab import TabView
 
 
 class Nothing(Struct, frozen=True):
@@ -98,6 +101,15 @@ class SpentToday(Struct, frozen=True, kw_only=True):
     """What was counted once and could not be saved, each in a sentence."""
 
 
+class RestoreKind(StrEnum):
+    """How one gets back into a session."""
+
+    ATTACH = "attach"
+    RESUME = "resume"
+    WAIT = "wait"
+    REFUSED = "refused"
+
+
 class ListedSession(SessionReport, frozen=True, kw_only=True):
     """A session of `corral ps --all --json`, with what a page needs besides."""
 
@@ -106,6 +118,21 @@ class ListedSession(SessionReport, frozen=True, kw_only=True):
     tab: str | None
     dismissed: bool
     usage: SpentBySession | None
+
+
+class RestoreSupport(StrEnum):
+    """Whether a provider's sessions can be restored."""
+
+    RESUME = "resume"
+    NONE = "none"
+
+
+class HooksStanding(StrEnum):
+    """How our hooks stand in a provider's settings."""
+
+    INSTALLED = "installed"
+    MISSING = "missing"
+    CHANGED = "changed"
 
 
 class ProviderReport(Struct, frozen=True, kw_only=True):
@@ -140,10 +167,21 @@ class SessionList(Struct, frozen=True, kw_only=True):
     version: str
     demo: bool
     """Whether all of it is a demonstration's: a throw-away home, where nothing is the person's own."""
+    states: tuple[StateWord, ...]
+    """Each state with its word, sign and colour, in the order of a list."""
 
 
 class OneSession(Struct, frozen=True, kw_only=True):
     session: ListedSession
+
+
+class PlaceKind(StrEnum):
+    """Where a process is: in a tab of ours, in a pane of tmux, in another terminal, or in none."""
+
+    TAB = "tab"
+    TMUX = "tmux"
+    TERMINAL = "terminal"
+    NONE = "none"
 
 
 class ProcessPlace(Struct, frozen=True, kw_only=True):
@@ -202,6 +240,18 @@ class OpenedTab(Struct, frozen=True, kw_only=True):
     plan: str
 
 
+class TabState(StrEnum):
+    """What became of a tab's terminal."""
+
+    RUNNING = "running"
+    STARTING = "starting"
+    ENDED = "ended"
+    GONE = "gone"
+    REFUSED = "refused"
+    QUEUED = "queued"
+    RESUMING = "resuming"
+
+
 class TabList(Struct, frozen=True, kw_only=True):
     tabs: tuple[TabView, ...]
 
@@ -240,19 +290,95 @@ class HooksInstalled(Struct, frozen=True, kw_only=True):
     status: str
 
 
+class UsageTokens(Struct, frozen=True, kw_only=True):
+    """By kind; the kinds are disjoint."""
+
+    input: int
+    cache_read: int
+    cache_write: int
+    cache_write_1h: int
+    output: int
+    reasoning: int
+
+
+class UsageCost(Struct, frozen=True, kw_only=True):
+    """`amount` is what could be priced, a decimal as text; null if nothing could."""
+
+    amount: Decimal | None
+    currency: str
+    unpriced_events: int
+    assumed_events: int
+
+
+class UsageRow(Struct, frozen=True, kw_only=True):
+    """`calls` only by tool; `turns` is null where it is not known by these keys."""
+
+    key: dict[str, str | None]
+    events: int
+    tokens: UsageTokens
+    cost: UsageCost
+    calls: int | None
+    turns: int | None
+
+
+class UnrecordedUsage(Struct, frozen=True, kw_only=True):
+    """Calls whose tokens were not recorded; `events` is null where they leave no trace."""
+
+    provider: str
+    kind: str
+    events: int | None
+
+
+class SkippedUsage(Struct, frozen=True, kw_only=True):
+    """A line that could not be counted, or a log that could not be read."""
+
+    path: str
+    offset: int
+    reason: str
+
+
+class PriceOrigin(Struct, frozen=True, kw_only=True):
+    """Where the price of a model comes from. `dated` is null for one's own prices."""
+
+    model: str
+    listed_as: str
+    source: str
+    dated: str | None
+    assumed: bool
+
+
+class LostUsage(Struct, frozen=True, kw_only=True):
+    """What was counted once and could not be saved; null where it is not known. Times are seconds since 1970."""
+
+    noticed_at: float
+    what: str
+    events: int | None
+    since: float | None
+    until: float | None
+
+
+class UnreadUsage(Struct, frozen=True, kw_only=True):
+    """Logs that were not read yet, as no question needed them; `until`: when the youngest was last modified."""
+
+    files: int
+    bytes: int
+    until: float
+
+
 class UsageDocument(Struct, frozen=True, kw_only=True):
-    """The same as `corral usage --json`; docs/json.md says what each row has."""
+    """The same as `corral usage --json` (docs/json.md). `budget` is for the command line: null here."""
 
     schema: int
-    rows: tuple[dict[str, Any], ...]
-    total: dict[str, Any]
-    unrecorded: tuple[dict[str, Any], ...]
-    skipped: tuple[dict[str, Any], ...]
+    rows: tuple[UsageRow, ...]
+    total: UsageRow
+    unrecorded: tuple[UnrecordedUsage, ...]
+    skipped: tuple[SkippedUsage, ...]
     notice: str | None
     budget: dict[str, Any] | None
-    prices: tuple[dict[str, Any], ...]
+    prices: tuple[PriceOrigin, ...]
     notes: tuple[str, ...]
-    losses: tuple[dict[str, Any], ...]
+    losses: tuple[LostUsage, ...]
+    unread: UnreadUsage | None
 
 
 class Directories(Struct, frozen=True, kw_only=True):

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import mimetypes
 import os
+from collections.abc import AsyncGenerator
 from functools import lru_cache
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
-import corral
-from corral.server.refusals import Refusing
+from corral.model.refusal import refuse
+from corral.model.restore import Refusal
 
-DIST = os.path.join(os.path.dirname(os.path.abspath(corral.__file__)), "web", "dist")
+DIST = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "web", "dist")
+_PART = 1 << 16
 _NOT_BUILT = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>corral</title></head>
 <body><h1>corral</h1><p>The page was not built with this installation: run <code>make web</code> in the source
@@ -35,13 +37,20 @@ async def show_asset(request: Request) -> Response:
     name: str = request.path_params["name"]
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\0" in part for part in parts):
-        raise Refusing(404, "not_found", "there is no such file")
+        raise refuse(Refusal.NOT_FOUND, "there is no such file")
     content = _read(os.path.join("assets", *parts))
     if content is None:
-        raise Refusing(404, "not_found", "there is no such file")
+        raise refuse(Refusal.NOT_FOUND, "there is no such file")
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
     # Names carry a hash of their content: what has the name never changes.
-    return Response(content, media_type=kind, headers={"Cache-Control": "public, max-age=31536000, immutable"})
+    headers = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Length": str(len(content))}
+    return StreamingResponse(_in_parts(content), media_type=kind, headers=headers)
+
+
+async def _in_parts(content: bytes) -> AsyncGenerator[bytes]:
+    """As fast as it is read: nobody who does not read makes the server keep a copy of all of it."""
+    for begin in range(0, len(content), _PART):
+        yield content[begin : begin + _PART]
 
 
 async def show_icon(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""What a page and the server say to prove themselves to each other. Pure; web/src/door.ts says the same words.
+"""What a page and the server say to prove themselves to each other. Pure; web/src/server/door.ts says the same words.
 
 Both have a key of one login, and neither ever sends it: each shows that it has it by an HMAC over fresh numbers of
 both, the page's origin and the login. The server does so first.

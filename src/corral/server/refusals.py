@@ -2,64 +2,49 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from starlette.responses import Response
 
-from corral.model.restore import Loss, Remedy, list_commands, say_remedy
-from corral.system.json_text import encode_json
-from corral.system.text import readable
+from corral.machine.json_text import encode_json
+from corral.machine.text import readable
+from corral.model.refusal import RefusalReport, report_refusal
+from corral.model.restore import Refusal, Refused
 
-
-class GoThere(Struct, frozen=True, kw_only=True):
-    """A place outside corral where the session is open."""
-
-    kind: str
-    target: str
-    command: tuple[str, ...]
-
-
-class ErrorBody(Struct, frozen=True, kw_only=True):
-    """Why not: a machine's word, one plain sentence, what one can do."""
-
-    reason: str
-    message: str
-    remedy: tuple[str, ...] = ()
-    commands: tuple[str, ...] = ()
-    """Those of `remedy` that can be typed as they are."""
-    go_there: GoThere | None = None
-    loss: Loss | None = None
-    """What opening it would drop: agreed to by `drop_from`, with its line."""
+_CONFLICT = 409
+_STATUS = {
+    Refusal.INVALID: 400,
+    Refusal.TOO_LARGE: 400,
+    Refusal.NOT_LOGGED_IN: 401,
+    Refusal.LOGIN_UNKNOWN: 401,
+    Refusal.WRONG_PROOF: 401,
+    Refusal.WRONG_ORIGIN: 403,
+    Refusal.WRONG_CONTENT_TYPE: 403,
+    Refusal.HEADER_MISSING: 403,
+    Refusal.NOT_FOUND: 404,
+    Refusal.NO_SUCH_SESSION: 404,
+    Refusal.NO_SUCH_TAB: 404,
+    Refusal.NO_SUCH_PROVIDER: 404,
+    Refusal.NO_SUCH_LOGIN: 404,
+    Refusal.METHOD_NOT_ALLOWED: 405,
+    Refusal.TOO_SLOW: 408,
+    Refusal.WRONG_HOST: 421,
+    Refusal.TOO_MANY: 429,
+    Refusal.BUG: 500,
+}
+"""All others are conflicts: the request was understood, and as things are it can't be done."""
 
 
 class ErrorDocument(Struct, frozen=True, kw_only=True):
     """Every answer with a status of 400 and above."""
 
-    error: ErrorBody
+    error: RefusalReport
 
 
-class Refusing(Exception):
-    """Raised by a handler: becomes the response."""
+def status_of(refused: Refused) -> int:
+    return _STATUS.get(refused.reason, _CONFLICT)
 
-    def __init__(
-        self,
-        status: int,
-        reason: str,
-        message: str,
-        remedy: tuple[Remedy, ...] = (),
-        go_there: GoThere | None = None,
-        loss: Loss | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.status = status
-        self.body = ErrorBody(
-            reason=reason,
-            message=readable(message),
-            remedy=say_remedy(remedy),
-            commands=list_commands(remedy),
-            go_there=go_there,
-            loss=loss,
-        )
 
-    def response(self, headers: dict[str, str] | None = None) -> Response:
-        data = encode_json(ErrorDocument(error=self.body))
-        return Response(data, self.status, headers, "application/json")
+def answer_refused(refused: Refused, status: int | None = None) -> Response:
+    report = structs.replace(report_refusal(refused), message=readable(refused.message))
+    data = encode_json(ErrorDocument(error=report))
+    return Response(data, status or status_of(refused), media_type="application/json")

@@ -19,6 +19,8 @@ from corral.sidecar.processes import own_identity
 
 CODE_SECONDS = 600.0
 """How long a one-time code can be used."""
+TOKEN = "token"
+"""The file with what this user's tools show; it is good as long as the server's name is."""
 _LIMIT = 1 << 12
 _LOGINS_LIMIT = 1 << 16
 _MOST_CODES = 64
@@ -77,6 +79,8 @@ class ServerFiles:
 
     def lock(self) -> bool:
         """Be the one server of this state directory, until this process ends. False: another is."""
+        if self._lock is not None:
+            return True
         fd = os.open(os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -88,7 +92,9 @@ class ServerFiles:
 
     def find_running(self) -> Running | None:
         """The server that holds the lock, if one does and has said where it listens."""
-        if self._lock is None and self.lock():
+        if self._lock is not None:
+            return None  # it is ours
+        if self.lock():
             os.close(self._lock or 0)
             self._lock = None
             return None
@@ -100,6 +106,10 @@ class ServerFiles:
 
     def tell_running(self, running: Running) -> None:
         self._write("running.json", msgspec.json.encode(running))
+
+    def forget_running(self) -> None:
+        """What the last one said is true no more: somebody else may listen there."""
+        self._remove("running.json")
 
     def read_port(self) -> int | None:
         """The port of the last run."""
@@ -117,12 +127,15 @@ class ServerFiles:
         return number
 
     def read_secret(self, name: str) -> bytes:
-        """Made when it is first asked for, the same over restarts. To delete the file is to make a new one."""
+        """Made when it is first asked for, the same over restarts. To forget it is to make a new one."""
         data = self._read(name)
         if data is None or len(data) != 64:
             data = secrets.token_hex(32).encode()
             self._write(name, data)
         return data
+
+    def forget_secret(self, name: str) -> None:
+        self._remove(name)
 
     def make_code(self, name: str) -> str:
         """A code that logs one browser in, once, into the server of that name. On disk is what it can be checked by."""
@@ -181,6 +194,15 @@ class ServerFiles:
     def _read(self, name: str, limit: int = _LIMIT) -> bytes | None:
         content = read_regular(os.path.join(self.directory, name), limit)
         return None if isinstance(content, Unreadable) else content.data
+
+    def _remove(self, name: str) -> None:
+        path = os.path.join(self.directory, name)
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise CorralError(f"{path}: {error.strerror}") from error
 
     def _write(self, name: str, data: bytes) -> None:
         folder, _, base = name.rpartition("/")

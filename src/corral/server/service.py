@@ -7,28 +7,35 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
-from corral.engine.killing import kill_session
-from corral.engine.providers_report import ProviderFacts, list_provider_facts
-from corral.engine.reference import session_ref
-from corral.engine.report import report_session
-from corral.engine.tab_keeper import Progress, TabEvent, TabKeeper
-from corral.engine.watcher import FollowedEnded, Touched, Troubles, Watcher, WatchEvent
-from corral.errors import CorralError
+from corral.machine import places
+from corral.model.change import (
+    AgentsChanged,
+    Change,
+    FollowedEnded,
+    SessionChange,
+    Switched,
+    Touched,
+    Troubles,
+    WatchEvent,
+)
+from corral.model.refusal import RefusedError, refuse
+from corral.model.restore import Refusal
 from corral.model.session import Session, Survey
+from corral.model.tab import Progress
 from corral.server.event_stream import EventStream
 from corral.server.messages import ListedSession, ProviderReport, SessionList
-from corral.server.refusals import Refusing
 from corral.server.spending import Spending
-from corral.store.layout import LayoutFile
-from corral.system import places
-from corral.system.event_log import EventLog
-from corral.terminals.directory import terminals_dir
-from corral.verdicts.changes import AgentsChanged, Change, SessionChange, Switched
+from corral.sessions import list_provider_facts, list_state_words, report_session, session_ref, watch_sessions
+from corral.tabs import keep_tabs, kill_session
 from corral.version import __version__
+
+if TYPE_CHECKING:
+    from corral.sessions import ProviderFacts
+    from corral.tabs import TabEvent
 
 _T = TypeVar("_T")
 _THREADS = 8
@@ -42,13 +49,11 @@ class Service:
     """One per server. Its coroutines belong to the event loop; the watcher and the tabs have threads of their own."""
 
     def __init__(self, events: EventStream) -> None:
-        state = places.state_dir()
         self.events = events
-        self.log = EventLog(os.path.join(state, "server", "log.jsonl"))
-        self.layout = LayoutFile(state)
-        bindings = os.path.join(state, "bindings")
-        self.watcher = Watcher(self._on_watch, also=(terminals_dir(), bindings))
-        self.tabs = TabKeeper(self.watcher.look, self.layout, self.log, self._on_tabs, self._on_progress)
+        log_path = os.path.join(places.state_dir(), "server", "log.jsonl")
+        self.tabs = keep_tabs(lambda: self.watcher.look(), log_path, self._on_tabs, self._on_progress)
+        self.watcher = watch_sessions(self._on_watch, also=self.tabs.watched_places)
+        self.layout, self.log = self.tabs.layout, self.tabs.log
         self.spending = Spending(self._on_spending, lambda why: self.log.write("usage_not_read", message=why))
         self._pool = ThreadPoolExecutor(_THREADS, "request")
         self._loop = asyncio.get_running_loop()
@@ -99,22 +104,24 @@ class Service:
             user_home=os.path.expanduser("~"),
             version=__version__,
             demo=places.demo_dir() is not None,
+            states=list_state_words(),
         )
 
     def find(self, ref: str) -> Session:
-        """Raises Refusing (404)."""
+        """Raises RefusedError (404)."""
         session = self._refs.get(ref)
         if session is None:
-            raise Refusing(404, "no_such_session", "there is no such session (any more)")
+            raise refuse(Refusal.NO_SUCH_SESSION, "there is no such session (any more)")
         return session
 
     def describe(self, session: Session) -> ListedSession:
         ref = session_ref(session.key)
+        dismissed = ref in self.layout.layout.dismissed
         return ListedSession(
-            **msgspec.structs.asdict(report_session(session)),
+            **msgspec.structs.asdict(report_session(session, dismissed=dismissed)),
             ref=ref,
             tab=self.tabs.tab_of(ref),
-            dismissed=ref in self.layout.layout.dismissed,
+            dismissed=dismissed,
             usage=self.spending.of(session.key),
         )
 
@@ -126,14 +133,20 @@ class Service:
         self._providers = tuple(_report_provider(one) for one in list_provider_facts())
 
     def end(self, session: Session) -> None:
-        """Graduated, in the background; what became of it is an event, and a line in the log."""
+        """A session that may be ended: graduated, in the background; the log has a line of what became of it."""
 
         def run() -> None:
             try:
                 ended = [one.by for one in kill_session(session, lambda text: None)]
                 self.log.write("session_ended", session_id=session.session_id, by=",".join(filter(None, ended)))
-            except CorralError as error:
-                self.log.write("session_not_ended", session_id=session.session_id, message=error.message)
+            except RefusedError as error:
+                refused = error.refused
+                self.log.write(
+                    "session_not_ended",
+                    session_id=session.session_id,
+                    reason=refused.reason,
+                    message=refused.message,
+                )
 
         threading.Thread(target=run, name="end", daemon=True).start()
 

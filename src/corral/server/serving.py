@@ -1,4 +1,4 @@
-"""Running the server: one per state directory, on loopback, the same port and secrets at every start."""
+"""Running the server: one per state directory, on loopback, the same port at every start."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from contextlib import contextmanager
 import uvicorn
 
 from corral.errors import CorralError
+from corral.machine import places
+from corral.machine.descriptors import are_left, most_open, raise_limit
 from corral.server.address import (
     MOST_WAITING,
     Address,
@@ -30,9 +32,7 @@ from corral.server.connections import ACCEPT_AT_ONCE, LONGEST_HEADERS, Crowd, Fe
 from corral.server.credentials import Credentials
 from corral.server.event_stream import EventStream
 from corral.server.logins import Logins
-from corral.server.server_files import Running, ServerFiles
-from corral.system import places
-from corral.system.descriptors import are_left, most_open, raise_limit
+from corral.server.server_files import TOKEN, Running, ServerFiles
 
 _STOP_SECONDS = 2
 _LONGEST_FRAME = 1 << 20
@@ -64,20 +64,22 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     files = ServerFiles(places.state_dir())
     if not files.lock():
         raise AlreadyRunning(files.find_running())
+    files.forget_running()
     address = take_address(bind, files)
     files.keep_port(address.port)
     running = Running(pid=os.getpid(), host=bind.host, port=address.port, name=address.name)
     logins = Logins(files, address.name)
-    credentials = Credentials(files, logins, files.read_secret("token"), running.origin)
+    credentials = Credentials(files, logins, files.read_secret(TOKEN), running.origin)
     events = EventStream(files.next_start())
     crowd = Crowd(most_open())
     app = build_app(credentials, running.page_host, program_hosts(bind.host, address.port), events, crowd.prove)
+    http, sockets = guarded_by(crowd)
     config = uvicorn.Config(
         app,
-        http=guarded_by(crowd),
+        http=http,
         h11_max_incomplete_event_size=LONGEST_HEADERS,
         backlog=ACCEPT_AT_ONCE,
-        ws="websockets-sansio",
+        ws=sockets,
         ws_max_size=_LONGEST_FRAME,
         ws_per_message_deflate=False,
         ws_ping_interval=30.0,

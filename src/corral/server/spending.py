@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 
-from corral.engine.account import update_ledger
-from corral.engine.ledger_access import ask_ledger
-from corral.engine.spent_today import find_begin
-from corral.engine.usage_losses import list_losses, say_loss
-from corral.engine.usage_report import UsageQuery, UsageReport, UsageRow, list_rows, name_untraced, report_usage
 from corral.errors import CorralError
 from corral.model.key import SessionKey
+from corral.model.usage_report import UsageRow
 from corral.server.messages import SpentBySession, SpentOnDay, SpentToday
-from corral.store.ledger import Ledger
-from corral.system.local_zone import LocalZone
+from corral.usage import sum_spending
 
 _DAYS = 14
 _PAUSE_SECONDS = 20.0
@@ -69,33 +63,14 @@ class Spending:
                 self._on_change({name for name, spent in self._by_session.items() if before[1].get(name) != spent})
 
     def _read(self) -> None:
-        zone = LocalZone()  # not today's offset: the days before a change of the clocks have another
-        midnight = datetime.fromtimestamp(find_begin("day", time.time(), zone), zone)
-
-        def ask(ledger: Ledger) -> tuple[tuple[UsageRow, ...], tuple[UsageRow, ...], tuple[UsageRow, ...], list[str]]:
-            update_ledger(ledger)
-            by = ("session",)  # as provider:id
-            whole = list_rows(ledger, UsageQuery(by=by, zone=zone))
-            today = list_rows(ledger, UsageQuery(by=by, zone=zone, since=midnight.timestamp()))
-            since = (midnight - timedelta(days=_DAYS - 1)).timestamp()
-            days = list_rows(ledger, UsageQuery(by=("day",), zone=zone, since=since))
-            return whole, today, days, [say_loss(loss) for loss in list_losses(ledger)]
-
-        whole, today, days, losses = ask_ledger(ask)
-        todays = {row.key["session"]: row for row in today}
+        spent = sum_spending(_DAYS)
+        todays = {row.key["session"]: row for row in spent.today}
         self._by_session = {
-            name: _by_session(row, todays.get(name)) for row in whole if (name := row.key["session"]) is not None
+            name: _by_session(row, todays.get(name))
+            for row in spent.sessions
+            if (name := row.key["session"]) is not None
         }
-        self.today = _today(midnight, {row.key["day"] or "": row for row in days}, losses)
-
-
-def ask_usage(query: UsageQuery) -> UsageReport:
-    """What the ledger says, as far as it was brought up to date. Raises CorralError when it can't be used."""
-
-    def ask(ledger: Ledger) -> UsageReport:
-        return name_untraced(ledger, query, report_usage(ledger, query))
-
-    return ask_ledger(ask)
+        self.today = _today(spent.midnight, {row.key["day"] or "": row for row in spent.days}, spent.losses)
 
 
 def _today(midnight: datetime, rows: dict[str, UsageRow], losses: Sequence[str]) -> SpentToday | None:

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import Struct
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from corral.server.credentials import PROTOCOL
-from corral.server.pace import Pace
-from corral.system.json_text import encode_json
-from corral.terminals.client import await_answer, connect, name_holder
-from corral.terminals.protocol import (
+from corral.errors import NotReachable, Silent
+from corral.machine.json_text import encode_json
+from corral.model.frames import (
     MAX_INPUT,
-    OUTPUT,
     Ask,
     Attach,
     Attached,
     Exit,
     Failed,
-    FrameReader,
+    Frame,
     Gap,
     Hello,
     Input,
     Modes,
+    OutputRun,
     Picture,
     ProtocolError,
     Resize,
@@ -35,10 +33,12 @@ from corral.terminals.protocol import (
     ViewerFrame,
     Visible,
     Welcome,
-    decode,
-    encode,
 )
-from corral.terminals.silence import LOOK_SECONDS, NotReachable, Patience, Silent
+from corral.server.credentials import PROTOCOL
+from corral.terminals import open_line
+
+if TYPE_CHECKING:
+    from corral.terminals import Line
 
 NO_SUCH_TAB, REPLACED, ENDED, TRY_AGAIN = 4404, 4409, 4410, 1013
 MODES = 2
@@ -49,7 +49,15 @@ _READ = 256 << 10
 _FIRST_SECONDS = 10.0
 _TYPED_SECONDS = 2.0
 """A terminal that somebody has just typed into does not rest: what Ctrl-C did is seen at once."""
-_PACE = Pace()
+
+_MUCH_BYTES = 16 << 10
+_FLOOD_BYTES = 512 << 10
+"""Sent without a pause, it is a flood; what repaints or replays a screen is less."""
+_RECENT_SECONDS = 0.5
+_BYTES_PER_SECOND = 40_000_000
+"""What two floods may send together; three half of it, ten a ninth. Writing to a terminal costs the program and the
+kernel more than reading costs us: only programs that wait leave the processor to keys in other tabs."""
+_LONGEST_SECONDS = 0.1
 
 
 class _First(Struct):
@@ -76,17 +84,16 @@ async def serve_terminal(websocket: WebSocket, directory: str, tab: str) -> None
     """From accept to close. The caller was let in by the guard."""
     await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope.get("subprotocols", ()) else None)
     try:
-        holder = await asyncio.to_thread(connect, directory, tab)
+        line = await asyncio.to_thread(open_line, directory, tab)
     except Silent as error:
         await _fail(websocket, "not_answering", f"{error}: {error.remedy}", TRY_AGAIN)
         return
     except NotReachable as error:
         await _fail(websocket, "not_reachable", str(error), NO_SUCH_TAB)
         return
-    name = name_holder(holder)
-    reader, writer = await asyncio.open_unix_connection(sock=holder, limit=_READ // 2)
+    reader, writer = await asyncio.open_unix_connection(sock=line.socket, limit=_READ // 2)
     try:
-        await _Bridge(websocket, reader, writer, name, lambda: await_answer(holder, tab)).run()
+        await _Bridge(websocket, reader, writer, line).run()
     finally:
         writer.transport.abort()  # what it did not take is of no use to anybody any more
 
@@ -103,15 +110,12 @@ class _Bridge:
         websocket: WebSocket,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        name: str,
-        begin_waiting: Callable[[], Patience],
+        line: Line,
     ) -> None:
         self._websocket = websocket
         self._reader = reader
         self._writer = writer
-        self._name = name
-        self._begin_waiting = begin_waiting
-        self._frames = FrameReader()
+        self._line = line
         self._loop = asyncio.get_running_loop()
         self._sent = 0
         """The offset after the last byte that went to the page."""
@@ -128,7 +132,7 @@ class _Bridge:
     async def run(self) -> None:
         try:
             first = _decode_first(await asyncio.wait_for(self._websocket.receive_text(), _FIRST_SECONDS))
-            if first.terminal not in (None, self._name):
+            if first.terminal not in (None, self._line.holder):
                 await self._websocket.close(REPLACED, "this tab has another terminal by now")
                 return
             attach = Attach(first.attach, _side(first.columns), _side(first.rows), first.visible)
@@ -190,7 +194,7 @@ class _Bridge:
             self._room.set()
 
     async def _say(self, *frames: ViewerFrame) -> None:
-        self._writer.write(b"".join(map(encode, frames)))
+        self._writer.write(self._line.encode(*frames))
         await self._writer.drain()
 
     # --- a holder that does not answer
@@ -201,12 +205,12 @@ class _Bridge:
             await self._due.wait()
             patience = None
             while self._due.is_set():
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(self._line.look_seconds)
                 if not self._due.is_set() or not self._reading:
                     patience = None
                 elif patience is None:
-                    patience = self._begin_waiting()
-                    self._writer.write(encode(Ask()))
+                    patience = self._line.await_answer()
+                    self._writer.write(self._line.encode(Ask()))
                 else:
                     try:
                         patience.check()
@@ -228,8 +232,8 @@ class _Bridge:
                 await self._websocket.close(ENDED if self._size is None else 1011)
                 return
             try:
-                for kind, payload in merge_output(self._frames.split(data)):
-                    if not await self._pass_on(kind, payload):
+                for frame in self._line.feed(data):
+                    if not await self._pass_on(frame):
                         return
             except ProtocolError as error:
                 await _fail(self._websocket, "frame", str(error), 1011)
@@ -239,22 +243,21 @@ class _Bridge:
             if rest_seconds and now - self._typed_at > _TYPED_SECONDS:
                 await asyncio.sleep(rest_seconds)
 
-    async def _pass_on(self, kind: int, payload: bytes) -> bool:
+    async def _pass_on(self, frame: Frame | OutputRun) -> bool:
         """False when it was the last."""
-        if kind == OUTPUT:
-            # Its fields are those of the message, in the same order: nothing to take apart, nothing to copy.
-            await self._websocket.send_bytes(payload)
-            self._sent = _end_of(payload)
-            if self._sent - self._acknowledged >= MOST_UNACKNOWLEDGED:
-                self._room.clear()
-            return True
-        match frame := decode(kind, payload):
+        match frame:
+            case OutputRun():
+                # Its fields are those of the message, in the same order: nothing to take apart, nothing to copy.
+                await self._websocket.send_bytes(frame.payload)
+                self._sent = frame.end
+                if self._sent - self._acknowledged >= MOST_UNACKNOWLEDGED:
+                    self._room.clear()
             case Modes() | Picture():
                 await self._websocket.send_bytes(_HEAD.pack(MODES, 0) + frame.data)
             case Attached():
                 self._sent = self._acknowledged = frame.offset
                 self._size = frame.columns, frame.rows
-                await self._tell({"attached": {**frame._asdict(), "terminal": self._name}})
+                await self._tell({"attached": {**frame._asdict(), "terminal": self._line.holder}})
             case Gap():
                 self._sent = self._acknowledged = frame.end
                 await self._tell({"gap": frame._asdict()})
@@ -276,39 +279,40 @@ class _Bridge:
         await self._websocket.send_text(_text(body))
 
 
-def merge_output(frames: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Output that continues other output, as one: each message costs the page more than its bytes."""
-    merged: list[tuple[int, bytes]] = []
-    run: list[bytes] = []
-    end = 0
-    for kind, payload in frames:
-        if kind == OUTPUT and len(payload) < _HEAD.size:
-            raise ProtocolError("output without its offset")
-        if kind == OUTPUT and run and payload[0] == run[0][0] and int.from_bytes(payload[1:9]) == end:
-            run.append(payload[_HEAD.size :])
-            end += len(payload) - _HEAD.size
-            continue
-        _close_run(merged, run)
-        merged.append((kind, payload))
-        run = [payload] if kind == OUTPUT else []
-        end = _end_of(payload) if run else 0
-    _close_run(merged, run)
-    return merged
-
-
-def _close_run(merged: list[tuple[int, bytes]], run: list[bytes]) -> None:
-    if len(run) > 1:
-        merged[-1] = OUTPUT, b"".join(run)
-
-
-def _end_of(output: bytes) -> int:
-    """The offset after the last byte of an Output's payload."""
-    return int.from_bytes(output[1:9]) + len(output) - _HEAD.size
-
-
 def _side(length: int) -> int:
     return max(0, min(length, 4096))
 
 
 def _text(body: object) -> str:
     return encode_json(body).decode()
+
+
+class Pace:
+    """Keys first: terminals that flood at the same time share less of the machine the more they are.
+
+    One for all terminals of a server; for the event loop's thread alone. A flood that is alone is not slowed.
+    """
+
+    def __init__(self) -> None:
+        self._sent: dict[object, tuple[float, int]] = {}
+        """When a terminal last sent much, and how much it did without a pause."""
+        self._floods = 0
+
+    def share_bytes(self, most: int) -> int:
+        """How much to take at once of one terminal: little while many flood, so that none rests for long."""
+        return max(_MUCH_BYTES, most // max(1, self._floods))
+
+    def rest_seconds(self, terminal: object, size: int, now: float) -> float:
+        """How long this terminal should be left alone after so many bytes of it were passed on."""
+        if size < _MUCH_BYTES:
+            return 0.0
+        self._sent = {one: found for one, found in self._sent.items() if now - found[0] < _RECENT_SECONDS}
+        total = self._sent.get(terminal, (now, 0))[1] + size
+        self._sent[terminal] = now, total
+        self._floods = sum(sent >= _FLOOD_BYTES for _, sent in self._sent.values())
+        if total < _FLOOD_BYTES:
+            return 0.0
+        return min(_LONGEST_SECONDS, size * self._floods * (self._floods - 1) / _BYTES_PER_SECOND)
+
+
+_PACE = Pace()

@@ -66,14 +66,14 @@ def _judge_exactly(record: RuntimeRecord, platform: Platform) -> Verdict | None:
     if look.identity is None:
         return Verdict(UNKNOWN, "hidden", f"Process {record.pid} exists, and its start can't be read.")
     if look.identity == claimed:
-        return Verdict(LIVE, "identity", f"Process {record.pid} is the very process that wrote it.", claimed)
+        return Verdict(LIVE, "identity", f"Process {record.pid} is verified: it wrote this.", claimed)
     return Verdict(STALE, "reused", f"PID {record.pid} belongs to another process now.")
 
 
 def _judge_by_time(record: RuntimeRecord, platform: Platform, now: float | None) -> Verdict:
     """By v1 alone: the writer was alive at started_at, so a process that began later is another one."""
     if record.pid == os.getpid() and platform.look(record.pid).identity is None:
-        return Verdict(LIVE, "own-pid", f"PID {record.pid} is this very process.")
+        return Verdict(LIVE, "own-pid", f"PID {record.pid} is this process.")
     now = time.time() if now is None else now
     if record.started_at > now + _CLOCK_DOUBT:
         return Verdict(UNKNOWN, "future", "It was written in the future: a clock was set.")

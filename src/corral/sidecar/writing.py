@@ -154,7 +154,7 @@ def _write(
     except OSError as error:
         return refuse_error(error, session_dir)
     except ValueError:
-        return Refusal("invalid:path", f"{session_dir!r} is no path.")
+        return Refusal("invalid:path", f"{session_dir!r} is not a path.")
 
 
 def _clear(path: str, process: ProcessIdentity | int | None, unverified: bool) -> Refusal | None:
@@ -168,4 +168,4 @@ def _clear(path: str, process: ProcessIdentity | int | None, unverified: bool) -
     except OSError as error:
         return refuse_error(error, path)
     except ValueError:
-        return Refusal("invalid:path", f"{path!r} is no path.")
+        return Refusal("invalid:path", f"{path!r} is not a path.")

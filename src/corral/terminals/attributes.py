@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.sidecar.light_typing import NamedTuple
+from typing import NamedTuple
 
 _BOLD, _DIM, _ITALIC, _BLINK, _INVERSE, _HIDDEN, _STRUCK, _OVERLINED, _PROTECTED = (1 << bit for bit in range(9))
 _ON = {
@@ -14,6 +14,8 @@ _OFF = {
 _UNDERLINES = 6
 _DRAWN_IN_BLANKS = _INVERSE | _STRUCK | _OVERLINED
 _MOST_KNOWN = 4096
+_MOST_WORDS = 32
+_LONGEST_WORD = 9
 
 
 class Attributes(NamedTuple):
@@ -30,18 +32,35 @@ class Attributes(NamedTuple):
 
 
 PLAIN = Attributes()
-_known: dict[tuple[Attributes, str], Attributes] = {}
+Styles = dict[str, tuple[Attributes, "Styles"]]
+"""Where sequences that were read before lead from one look: by their parameters that look, and what leads from it."""
+_styles: dict[Attributes, Styles] = {}
+_noted: list[Styles] = []
+"""One for each that is noted there: there are no more than that, whoever still has some of them."""
 _blanks: dict[str, Attributes] = {"": PLAIN}
 
 
 def apply_sgr(before: Attributes, words: str) -> Attributes:
     """What a sequence with these parameters makes of a look."""
-    known = _known.get((before, words))
-    if known is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[before, words] = _apply(before, words)
-    return known
+    styles = find_styles(before)
+    return (styles.get(words) or add_style(before, styles, words))[0]
+
+
+def find_styles(look: Attributes) -> Styles:
+    return _styles.setdefault(look, {})
+
+
+def add_style(before: Attributes, styles: Styles, words: str) -> tuple[Attributes, Styles]:
+    """Note where a sequence leads that was not read before."""
+    if len(_noted) >= _MOST_KNOWN:
+        for known in _noted:
+            known.clear()
+        _noted.clear()
+        _styles.clear()
+    look = _apply(before, words)
+    styles[words] = look, find_styles(look)
+    _noted.append(styles)
+    return styles[words]
 
 
 def erased(look: Attributes) -> Attributes:
@@ -57,7 +76,7 @@ def erased(look: Attributes) -> Attributes:
 
 def is_erased(look: Attributes) -> bool:
     """Whether a blank cell of this look is one that an erasing sequence leaves."""
-    return not look.styles & _DRAWN_IN_BLANKS and not look.underline
+    return not look.styles & _DRAWN_IN_BLANKS and not look.underline and not look.link
 
 
 def select(look: Attributes) -> str:
@@ -72,12 +91,10 @@ def select(look: Attributes) -> str:
 
 def _apply(before: Attributes, words: str) -> Attributes:
     foreground, background, styles, underline, underline_colour, link = before
-    parts = words.split(";")
+    parts = [_read_word(word) for word in words.split(";")[:_MOST_WORDS]]
     at = 0
     while at < len(parts):
-        word, *rest = parts[at].split(":")
-        number = int(word or 0)
-        at += 1
+        number, joined = parts[at]
         if number == 0:
             foreground = background = underline_colour = ""
             styles = underline = 0
@@ -86,8 +103,7 @@ def _apply(before: Attributes, words: str) -> Attributes:
         elif number in _OFF:
             styles &= ~_OFF[number]
         elif number == 4:
-            style = int(rest[0] or 0) if rest else 1
-            underline = style if style < _UNDERLINES else 1
+            underline = (joined[0] if 0 <= joined[0] < _UNDERLINES else 1) if joined else 1
         elif number == 21:
             underline = 2
         elif number == 24:
@@ -97,36 +113,56 @@ def _apply(before: Attributes, words: str) -> Attributes:
         elif 40 <= number <= 47 or 100 <= number <= 107:
             background = str(number)
         elif number in (38, 48, 58):
-            colour, taken = _read_colour(number, rest, parts[at:])
+            colour, taken = _read_colour(number, parts[at:])
             at += taken
-            if colour is None:
-                continue
             if number == 38:
-                foreground = colour
+                foreground = colour or foreground
             elif number == 48:
-                background = colour
+                background = colour or background
             else:
-                underline_colour = colour
+                underline_colour = colour or underline_colour
         elif number == 39:
             foreground = ""
         elif number == 49:
             background = ""
         elif number == 59:
             underline_colour = ""
+        at += 1
     return Attributes(foreground, background, styles, underline, underline_colour, link)
 
 
-def _read_colour(number: int, joined: list[str], following: list[str]) -> tuple[str | None, int]:
-    """A colour of 256 or of all, given after colons or after semicolons; and how many words of the latter it took."""
-    values = [int(word) if word.isdigit() else 0 for word in (joined or following[:4])]
-    if not values:
-        return None, 0
-    if values[0] == 5:
-        index = values[1] if len(values) > 1 else 0
-        return f"{number};5;{index & 255}", 0 if joined else min(2, len(values))
-    if values[0] == 2:
-        # After colons a colour space may be named first.
-        rgb = (values[2:] if joined and len(values) > 4 else values[1:])[:3]
-        rgb += [0] * (3 - len(rgb))
-        return f"{number};2;{';'.join(str(value & 255) for value in rgb)}", 0 if joined else min(4, len(values))
-    return None, 0 if joined else 1
+def _read_word(word: str) -> tuple[int, list[int]]:
+    """A parameter, and what is joined to it by colons: -1 where nothing is."""
+    number, *joined = word.split(":")
+    return int(number[:_LONGEST_WORD] or 0), [int(part[:_LONGEST_WORD] or -1) for part in joined]
+
+
+def _read_colour(number: int, parts: list[tuple[int, list[int]]]) -> tuple[str, int]:
+    """A colour of 256 or of all, "" if it is none; and how many words after the first it took.
+
+    As the page's engine reads them (xterm.js 6.0.0, InputHandler._extractColor): after colons a colour space is named
+    first, also where somebody left it out; words that can't be a colour are taken nevertheless.
+    """
+    values = [0, 0, -1, 0, 0, 0]
+    """The word itself, the kind, the colour space, and three numbers or the first of them."""
+    taken = shift = 0
+    while True:
+        values[taken + shift], joined = parts[taken]
+        if joined:
+            for at, value in enumerate(joined, taken + 1):
+                shift = 1 if values[1] == 5 else shift
+                if at + shift >= len(values):
+                    break
+                values[at + shift] = value
+            break
+        if (values[1] == 5 and taken + shift >= 2) or (values[1] == 2 and taken + shift >= 5):
+            break
+        shift = 1 if values[1] else shift
+        taken += 1
+        if taken >= len(parts) or taken + shift >= len(values):
+            break
+    if values[1] == 5:
+        return f"{number};5;{max(0, values[3]) & 255}", taken
+    if values[1] == 2:
+        return f"{number};2;{';'.join(str(max(0, value) & 255) for value in values[3:])}", taken
+    return "", taken

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
-from corral.terminals.answers import strip_answers
-from corral.terminals.protocol import (
+from corral.model.frames import (
     MAX_INPUT,
     VERSIONS,
     Ask,
@@ -22,14 +22,14 @@ from corral.terminals.protocol import (
     Resize,
     Visible,
     Welcome,
-    choose_version,
 )
+from corral.terminals.protocol import choose_version
+from corral.terminals.queries import strip_answers
 from corral.terminals.viewer import Viewer
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from corral.model.frames import Frame
     from corral.terminals.holder import Holder
-    from corral.terminals.protocol import Frame
 
 _LARGEST_SIZE = 4096
 _READ = 1 << 16

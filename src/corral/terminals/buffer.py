@@ -5,9 +5,8 @@ Where terminals differ, in how lines are wrapped again for example, this does as
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from corral.terminals.attributes import PLAIN, Attributes
+from corral.terminals.widths import width
 
 HISTORY_LINES = 1000
 """Lines kept above the screen."""
@@ -53,6 +52,10 @@ class Line:
     def is_wide(self, at: int) -> bool:
         """Whether the left half of a wide character is there."""
         return at + 1 < len(self.cells) and self.cells[at + 1] == REST and self.cells[at] != REST
+
+    def has_wide(self, at: int) -> bool:
+        """The same where the right half may be elsewhere: while lines are wrapped again, and at their end."""
+        return at < len(self.cells) and self.cells[at] != REST and width(self.cells[at][0]) == 2
 
     def fill(self, start: int, end: int, look: Attributes) -> None:
         """Erase these cells; halves of wide characters that are cut go too."""
@@ -102,7 +105,7 @@ class Line:
     def cut(self, columns: int) -> None:
         """No cells beyond these; a wide character loses its right half with them, and is gone."""
         if len(self.cells) > columns:
-            if self.cells[columns] == REST:
+            if self.cells[columns] == REST and self.has_wide(columns - 1):
                 self.cells[columns - 1] = BLANK
             del self.cells[columns:], self.looks[columns:]
 
@@ -181,8 +184,8 @@ class Buffer:
             self._widen(old, columns)
         elif self.has_history and columns < old:
             self._narrow(old, columns)
-            for line in self.lines:
-                line.cut(columns)
+        for line in self.lines:
+            line.cut(columns)
         self.columns = columns
         tab = columns if columns in self.tabs else self.tab_before(columns)
         self.tabs.update(range(tab, columns, _TAB))
@@ -212,32 +215,16 @@ class Buffer:
         x, y, look, charset = self.saved
         self.saved = x, max(0, y + rows), look, charset
 
-    def _groups(self) -> list[tuple[int, int]]:
-        """Start and end of what was written as one line each, from the top."""
-        starts = [at for at, line in enumerate(self.lines) if not at or not line.wrapped]
-        return list(zip(starts, [*starts[1:], len(self.lines)], strict=True))
-
-    def _lengths(self, group: list[Line], columns: int) -> list[int]:
-        """How many cells of each belong to the text."""
-        lengths: list[int] = []
-        for line, following in pairwise(group):
-            # A wide character that did not fit has left the last cell blank.
-            lengths.append(columns - (line.used(columns) < columns and following.is_wide(0)))
-        return [*lengths, group[-1].used(columns)]
+    # Lines that were wrapped are wrapped again, in place, cell by cell, in the order in which the page's engine does it
+    # (xterm.js 6.0.0, Buffer._reflow*): which blank cells are left where, and where the cursor is, follows from that.
 
     def _widen(self, old: int, columns: int) -> None:
-        cursor = self.above + self.y
         removed: set[int] = set()
         for start, end in self._groups():
-            if end - start == 1 or start <= cursor < end:
-                continue  # the program itself mends the line in which the cursor is
-            group = self.lines[start:end]
-            lengths = self._lengths(group, old)
-            cells, looks = _join(group, lengths)
-            pieces = _split(cells, columns)
-            for line, (first, last) in zip(group, pieces, strict=False):
-                line.cells, line.looks = cells[first:last], looks[first:last]
-            removed.update(range(start + max(1, len(pieces)), end))
+            if end - start > 1 and not start <= self.above + self.y < end:
+                # The program itself mends the line in which the cursor is.
+                left = _join_lines(self.lines[start:end], old, columns)
+                removed.update(range(start + left, end))
         if not removed:
             return
         self.lines = [line for at, line in enumerate(self.lines) if at not in removed]
@@ -250,63 +237,123 @@ class Buffer:
             if len(self.lines) < self.rows:
                 self.lines.append(Line([], []))
 
+    def _groups(self) -> list[tuple[int, int]]:
+        """Start and end of what was written as one line each, from the top."""
+        starts = [at for at, line in enumerate(self.lines) if not at or not line.wrapped]
+        return list(zip(starts, [*starts[1:], len(self.lines)], strict=True))
+
     def _narrow(self, old: int, columns: int) -> None:
         added: list[tuple[int, list[Line]]] = []
-        count = 0
+        count, left = 0, len(self.lines)
+        """How many lines come in, and how many do not leave at the bottom for them. Those that do are still read."""
         for start, end in reversed(self._groups()):
-            if end > len(self.lines):
-                end = len(self.lines)  # what was below the cursor had to go
             group = self.lines[start:end]
-            if not group or (len(group) == 1 and group[0].used(old) <= columns):
+            if (end - start == 1 and group[0].used(old) <= columns) or start <= self.above + self.y < end:
                 continue
-            if start <= self.above + self.y < end:
-                continue
-            lengths = self._lengths(group, old)
-            cells, looks = _join(group, lengths)
-            pieces = _split(cells, columns)
-            if not pieces:
-                continue
-            fresh = [Line([], [], wrapped=True) for _ in range(len(pieces) - len(group))]
-            for line, (first, last) in zip([*group, *fresh], pieces, strict=False):
-                line.cells[:columns] = cells[first:last]
-                line.looks[:columns] = looks[first:last]
-            if not fresh:
-                continue
-            added.append((end, fresh))
-            count += len(fresh)
+            fresh = _part_lines(group, old, columns)
+            if fresh:
+                added.append((end, fresh))
+                count += len(fresh)
             for _ in fresh:
-                if self.above:
-                    self.above += self.above < len(self.lines) + count - self.rows
+                if self.above and self.above < left + count - self.rows:
+                    self.above += 1
+                elif self.above:
+                    self._move_saved(1)
                 elif self.y < self.rows - 1:
                     self.y += 1
                     self._move_saved(1)
-                    self.lines.pop()
+                    left -= 1
                 else:
                     self.above += 1
+        del self.lines[left:]
         for at, fresh in added:
-            at = min(at, len(self.lines))
+            at = min(at, left)
             self.lines[at:at] = fresh
         self.trim()
 
 
-def _join(group: list[Line], lengths: list[int]) -> tuple[list[str], list[Attributes]]:
-    cells: list[str] = []
-    looks: list[Attributes] = []
-    for line, length in zip(group, lengths, strict=True):
-        line.grow(length)
-        cells += line.cells[:length]
-        looks += line.looks[:length]
-    return cells, looks
+def _length(group: list[Line], at: int, columns: int) -> int:
+    """How many cells of a line belong to the text."""
+    if at == len(group) - 1:
+        return group[at].used(columns)
+    # A wide character that did not fit has left the last cell blank.
+    return columns - (group[at].used(columns) < columns and group[at + 1].has_wide(0))
 
 
-def _split(cells: list[str], columns: int) -> list[tuple[int, int]]:
-    """Where lines of this width begin and end; no wide character is parted."""
-    pieces: list[tuple[int, int]] = []
-    start = 0
-    while start < len(cells):
-        end = min(start + columns, len(cells))
-        if end < len(cells) and cells[end] == REST:
-            end -= 1
-        pieces.append((start, end))
-        start = end
-    return pieces
+def _copy(to: Line, to_column: int, line: Line, column: int, count: int) -> None:
+    line.grow(column + count)
+    to.grow(to_column + count)
+    to.cells[to_column : to_column + count] = line.cells[column : column + count]
+    to.looks[to_column : to_column + count] = line.looks[column : column + count]
+
+
+def _join_lines(group: list[Line], old: int, columns: int) -> int:
+    """Fill each line of what was wrapped from the following ones; returns how many are left."""
+    to, to_column = 0, _length(group, 0, old)
+    at, column = 1, 0
+    while at < len(group):
+        length = _length(group, at, old)
+        count = min(length - column, columns - to_column)
+        _copy(group[to], to_column, group[at], column, count)
+        to_column += count
+        if to_column == columns:
+            to, to_column = to + 1, 0
+        column += count
+        if column == length:
+            at, column = at + 1, 0
+        if to_column == 0 and to and group[to - 1].has_wide(columns - 1):
+            _copy(group[to], 0, group[to - 1], columns - 1, 1)
+            group[to - 1].set(columns - 1, BLANK, PLAIN)
+            to_column = 1
+    del group[to].cells[to_column:], group[to].looks[to_column:]
+    left = len(group)
+    while left > 1 and (left - 1 > to or not group[left - 1].used(columns)):
+        left -= 1
+    return left
+
+
+def _part_lines(group: list[Line], old: int, columns: int) -> list[Line]:
+    """Move what does not fit any more to the following lines, the last ones first; returns those that come in."""
+    lengths = _new_lengths(group, old, columns)
+    fresh = [Line([], [], wrapped=True) for _ in range(len(lengths) - len(group))]
+    lines = [*group, *fresh]
+    to = len(lengths) - 1
+    to_column = lengths[to] if lengths else 0
+    at = len(group) - 1
+    column = _length(group, at, old)
+    while at >= 0 and 0 <= to < len(lines):
+        count = min(column, to_column)
+        _copy(lines[to], to_column - count, lines[at], column - count, count)
+        to_column -= count
+        if not to_column:
+            to -= 1
+            to_column = lengths[to]
+        column -= count
+        if not column:
+            at -= 1
+            column = _length(lines, max(at, 0), old)
+    for line, length in zip(lines, lengths, strict=False):
+        if length < columns:
+            line.set(length, BLANK, PLAIN)
+    return fresh
+
+
+def _new_lengths(group: list[Line], old: int, columns: int) -> list[int]:
+    """Of lines of this width, so that no wide character is parted."""
+    needed = sum(_length(group, at, old) for at in range(len(group)))
+    lengths: list[int] = []
+    at = column = done = 0
+    while done < needed:
+        if needed - done < columns:
+            lengths.append(needed - done)
+            break
+        column += columns
+        length = _length(group, at, old)
+        if column > length:
+            column -= length
+            at += 1
+        parted = group[at].has_wide(column - 1)
+        column -= parted
+        lengths.append(columns - parted)
+        done += columns - parted
+    return lengths

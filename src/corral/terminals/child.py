@@ -9,14 +9,10 @@ import errno
 import os
 import signal
 import termios
+from collections.abc import Mapping, Sequence
 from fcntl import ioctl
 from struct import pack
-
-from corral.sidecar.light_typing import NamedTuple
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 _NOT_RUN = 127
 

@@ -1,6 +1,6 @@
 """A viewer's side of a terminal: one blocking connection to its holder.
 
-From asyncio, use `connect()` for the socket, and protocol.encode and protocol.FrameReader on its bytes.
+From asyncio, use a Line.
 """
 
 from __future__ import annotations
@@ -13,17 +13,13 @@ from contextlib import suppress
 from struct import pack, unpack
 from types import TracebackType
 
-from corral.sidecar.processes import read_identity
-from corral.terminals.directory import Standing, find_terminal, forget_terminal
-from corral.terminals.files import SOCKET
-from corral.terminals.how_ended import say_end
-from corral.terminals.protocol import (
+from corral.errors import NotReachable, Silent
+from corral.model.frames import (
     MAX_INPUT,
     Ask,
     Attach,
     End,
     Failed,
-    FrameReader,
     Hello,
     HolderFrame,
     Info,
@@ -33,11 +29,15 @@ from corral.terminals.protocol import (
     Resize,
     Unknown,
     ViewerFrame,
-    Visible,
     Welcome,
-    encode,
 )
-from corral.terminals.silence import ANSWER_SECONDS, LOOK_SECONDS, NotReachable, Patience, Silent
+from corral.model.terminal import Standing
+from corral.sidecar.processes import read_identity
+from corral.terminals.directory import find_terminal, forget_terminal
+from corral.terminals.files import SOCKET
+from corral.terminals.how_ended import say_end
+from corral.terminals.protocol import FrameReader, encode
+from corral.terminals.silence import ANSWER_SECONDS, LOOK_SECONDS, Patience, describe_silence
 
 _READ = 1 << 16
 
@@ -173,7 +173,7 @@ class Client:
         try:
             self.socket.sendall(encode(frame))
         except BlockingIOError as error:
-            raise Silent(self.tab, _peer(self.socket)[0]) from error
+            raise describe_silence(self.tab, _peer(self.socket)[0]) from error
 
     def attach(
         self, offset: int | None, columns: int = 0, rows: int = 0, *, visible: bool = True, picture: bool = False
@@ -186,9 +186,6 @@ class Client:
 
     def resize(self, columns: int, rows: int) -> None:
         self.send(Resize(columns, rows))
-
-    def set_visible(self, visible: bool) -> None:
-        self.send(Visible(visible))
 
     def end(self) -> None:
         """Ask the holder to end the program; an Exit frame tells when it has."""

@@ -6,51 +6,23 @@ import os
 import re
 import time
 from contextlib import suppress
-from enum import StrEnum
 
 import msgspec
 from msgspec import Struct
 
+from corral.machine import places
+from corral.model.terminal import Standing, Terminal
 from corral.sidecar import processes
 from corral.sidecar.atomic import Directory
 from corral.sidecar.atomic import sweep as sweep_temps
 from corral.sidecar.files import Unreadable, read_regular
 from corral.sidecar.identity import ProcessIdentity
-from corral.system import places
 from corral.terminals.files import EXIT, LOG, RECORD, SOCKET
 
 _TAB = re.compile(r"[0-9a-f]{16}\Z")
 _LIMIT = 1 << 14
 _FORGET_AFTER_SECONDS = 30 * 86_400.0
 _STARTING_SECONDS = 120.0
-
-
-class Standing(StrEnum):
-    """What is true of a terminal."""
-
-    RUNNING = "running"
-    """Its holder is there."""
-    ENDED = "ended"
-    """Its program has ended; how, says `status`, once it is on disk."""
-    LOST = "lost"
-    """Its holder died without a word, and the program with it or without."""
-    ELSEWHERE = "elsewhere"
-    """Another host's, or another PID namespace's: can't be checked from here."""
-
-
-class Terminal(Struct, frozen=True, kw_only=True):
-    """One terminal as its files and its processes say."""
-
-    tab: str
-    standing: Standing
-    holder: ProcessIdentity | None
-    """None of one that has ended and left."""
-    child: ProcessIdentity
-    """The program that was started in it."""
-    started_at: float | None = None
-    status: int | None = None
-    """The exit code, or the negative signal."""
-    ended_at: float | None = None
 
 
 class _Record(Struct, frozen=True):

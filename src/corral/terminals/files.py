@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from socket import AF_UNIX, SOCK_STREAM, socket
 
 from corral.sidecar.atomic import Directory, replace
-from corral.sidecar.light_json import dumps
+from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import hostname, own_identity, read_identity
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from corral.sidecar.identity import ProcessIdentity
 
 SOCKET, RECORD, EXIT, LOG = ".sock", ".json", ".exit", ".log"
 _LOG_LIMIT = 1 << 16
@@ -56,13 +53,13 @@ class TerminalFiles:
             "protocol": version,
             "started_at": round(time.time(), 3),
         }
-        replace(self._directory, self._tab + RECORD, dumps(record).encode(), holder)
+        replace(self._directory, self._tab + RECORD, json.dumps(record).encode(), holder)
 
     def write_exit(self, child: ProcessIdentity, status: int, ended_at: float) -> bool:
         """Kept until somebody has seen it. False when the disk does not take it now."""
         record = {"schema": 1, "tab": self._tab, "child": list(child), "status": status, "ended_at": round(ended_at, 3)}
         try:
-            replace(self._directory, self._tab + EXIT, dumps(record).encode(), own_identity())
+            replace(self._directory, self._tab + EXIT, json.dumps(record).encode(), own_identity())
         except OSError as error:
             self.log(f"the exit status could not be written: {error.strerror}")
             return False

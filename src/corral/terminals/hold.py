@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
+from collections.abc import Mapping, Sequence
 from select import POLLIN, poll
+from typing import NamedTuple
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.model.frames import VERSIONS
 from corral.terminals.child import Child, fork_child
 from corral.terminals.files import EXIT, LOG, RECORD, SOCKET, TerminalFiles, identity_of
 from corral.terminals.holder import Holder
-from corral.terminals.protocol import VERSIONS, pack_texts, unpack_texts
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+from corral.terminals.protocol import pack_texts, unpack_texts
 
 _GO_SECONDS = 60
 _FIXED = 6
+_FIRST_LINE = 256
 
 
 class Order(NamedTuple):
@@ -96,11 +96,9 @@ def _begin(child: Child, order: Order) -> None:
     problem = os.read(child.problem, 16)
     os.close(child.problem)
     if problem:
-        from corral.terminals.not_begun import say_not_begun  # a holder that holds does without
-
         number = int(problem.removeprefix(b"d"))
         in_directory = problem.startswith(b"d")
-        raise OSError(number, say_not_begun(number, order.argv[0], order.cwd, in_directory=in_directory))
+        raise OSError(number, _say_not_begun(number, order.argv[0], order.cwd, in_directory=in_directory))
 
 
 def _await_go() -> None:
@@ -132,3 +130,59 @@ def _leave_starter() -> None:
     for fd in (0, 1, 2):
         os.dup2(null, fd)
     os.close(null)
+
+
+def _say_not_begun(number: int, program: str, cwd: str, *, in_directory: bool) -> str:
+    """Why it could not be started: the kernel names neither the cause nor always the right file.
+
+    `number` is the errno; `in_directory`: it came from entering `cwd`, and not from the program.
+    """
+    if in_directory:
+        return _say_directory(number, cwd)
+    match number:
+        case errno.ENOENT | errno.ENOTDIR:
+            return _say_missing(program)
+        case errno.EACCES if os.path.isdir(program):
+            return f"{program} is a directory, not a program"
+        case errno.EACCES | errno.EPERM:
+            return f"{program} may not be run: permission is missing"
+        case errno.ENOEXEC:
+            return f"{program} is not a program that this machine can run"
+        case errno.ETXTBSY:
+            return f"{program} is being written at this moment"
+        case errno.E2BIG:
+            return f"{program} can't be started: its arguments and its environment are too long"
+        case _:
+            return f"{program} can't be started: {os.strerror(number)}"
+
+
+def _say_directory(number: int, cwd: str) -> str:
+    match number:
+        case errno.ENOENT | errno.ENOTDIR:
+            return f"the directory in which it would run is gone: {cwd}"
+        case errno.EACCES | errno.EPERM:
+            return f"the directory in which it would run may not be entered: {cwd}"
+        case _:
+            return f"the directory in which it would run can't be entered: {cwd}: {os.strerror(number)}"
+
+
+def _say_missing(program: str) -> str:
+    """A file that is there can be missing something: a script its interpreter, a binary its loader."""
+    if not os.path.lexists(program):
+        return f"there is no program {program}"
+    if not os.path.exists(program):
+        return f"{program} is a link to {os.path.realpath(program)}, which is not there"
+    interpreter = _read_interpreter(program)
+    if interpreter is not None:
+        return f"{program} is a script for {interpreter}, which is not there"
+    return f"{program} needs a loader that is not on this machine"
+
+
+def _read_interpreter(program: str) -> str | None:
+    try:
+        with open(program, "rb") as file:
+            line = file.readline(_FIRST_LINE)
+    except OSError:
+        return None
+    words = line[2:].split(None, 1) if line.startswith(b"#!") else []
+    return os.fsdecode(words[0]) if words else None

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import time
+from collections.abc import Callable
 from select import POLLERR, POLLHUP, POLLIN, POLLOUT, poll
+from socket import socket
 
+from corral.model.frames import Failed
+from corral.sidecar.identity import ProcessIdentity
 from corral.terminals.audience import Audience
-from corral.terminals.child import Child, reap, set_size
-from corral.terminals.ending import Ending
+from corral.terminals.child import Child, reap, set_size, signal_child
 from corral.terminals.files import RECORD, SOCKET, TerminalFiles
 from corral.terminals.listener import Listener
-from corral.terminals.protocol import Failed
+from corral.terminals.queries import Unattended
 from corral.terminals.stream import Stream
-from corral.terminals.unattended import Unattended
 from corral.terminals.viewer import STALL_SECONDS, Viewer
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from socket import socket
-
-    from corral.sidecar.identity import ProcessIdentity
 
 RING_BYTES = 1 << 20
 MOST_VIEWERS = 64
@@ -41,6 +38,8 @@ _FULL_READ = 4095
 _READS = 16
 _RETRY_EXIT_SECONDS = 30.0
 _HOUR = 3600.0
+STEP_SECONDS = 5.0
+_STEPS = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
 
 
 class Holder:
@@ -60,7 +59,7 @@ class Holder:
         self.identity = identity
         self.size = size
         self.started_at = time.time()
-        self.stream = Stream(RING_BYTES, size)
+        self.stream = Stream(RING_BYTES, size, files.log)
         self.status: int | None = None
         self.ending = Ending(child, files.log)
         self._files = files
@@ -252,3 +251,39 @@ class Holder:
         self._files.log(f"the program ended with {status}")
         self._exit_written = self._files.write_exit(self.identity, status, time.time())
         self._audience.pump_all()
+
+
+class Ending:
+    """Ends a program: hang up, ask, force, each only if the one before did not do.
+
+    Begun once; `due` says when the next step is to be taken.
+    """
+
+    def __init__(self, child: Child, log: Callable[[str], None]) -> None:
+        self._child = child
+        self._log = log
+        self._left = list(_STEPS)
+        self.due: float | None = None
+        """On the monotonic clock; None before it was asked for, and after the last step."""
+
+    def begin(self, now: float) -> None:
+        if self.due is None and len(self._left) == len(_STEPS):
+            self._log("asked to end the program")
+            self.due = now
+            self.advance(now)
+
+    def advance(self, now: float) -> None:
+        """Take the next step if it is time."""
+        if self.due is None or now < self.due:
+            return
+        number = self._left.pop(0)
+        # Through the pidfd of a child that was not reaped: it can reach nobody else.
+        sent = signal_child(self._child, number)
+        if sent and number is signal.SIGHUP:
+            signal_child(self._child, signal.SIGCONT)  # one that is stopped could not end
+        self._log(f"{number.name} {'sent' if sent else 'came too late'}")
+        self.due = now + STEP_SECONDS if sent and self._left else None
+
+    def cancel(self) -> None:
+        """The program has ended."""
+        self.due = None

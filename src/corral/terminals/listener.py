@@ -8,13 +8,9 @@ from __future__ import annotations
 import errno
 import os
 import time
-from socket import SO_PEERCRED, SOL_SOCKET
+from collections.abc import Callable
+from socket import SO_PEERCRED, SOL_SOCKET, socket
 from struct import unpack
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from socket import socket
 
 _REST_SECONDS = 1.0
 

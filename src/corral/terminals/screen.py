@@ -6,43 +6,34 @@ Where terminals differ, this does as the page's engine, xterm.js, does.
 
 from __future__ import annotations
 
-import re
+from collections.abc import Callable
 
-from corral.terminals.attributes import PLAIN, Attributes, apply_sgr, erased
+from corral.terminals.attributes import PLAIN, Attributes, add_style, erased, find_styles
 from corral.terminals.buffer import BLANK, REST, Buffer, Line, blank_line
-from corral.terminals.widths import has_odd, width
+from corral.terminals.modes import Modes
+from corral.terminals.parser import Parser
+from corral.terminals.widths import has_odd, runs, width
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_TOKEN = re.compile(
-    r"([^\x00-\x1f\x7f-\x9f]+)|(\r\n)"
-    r"|\x1b\[([<-?]?)([0-9;:\x00-\x17\x19\x1c-\x1f]*)([ -/]*)([@-~])"
-    r"|\x1b\](?:([0-9]+);?)?([^\x07\x18\x1a\x1b]*)(?:\x07|\x1b\\|[\x18\x1a]|(?=\x1b))"
-    r"|\x1b[PX^_][^\x1b\x18\x1a]*(?:\x1b\\|[\x18\x1a]|(?=\x1b))"
-    r"|\x1b([ -/]*)([0-OQ-WYZ\\`-~])|([\x07-\x0f])",
-)
-_TEXT, _NEWLINE, _CSI, _OSC, _ESC, _CONTROL = 1, 2, 6, 8, 10, 11
-_UNFINISHED = re.compile(
-    rb"(?:\x1b(?:\[[0-?\x00-\x17\x19\x1c-\x1f]*[ -/]*|[ -/]+|[\]PX^_][^\x07\x18\x1a\x1b]*\x1b?)?"
-    rb"|[\xc0-\xdf]|[\xe0-\xef][\x80-\xbf]?|[\xf0-\xf7][\x80-\xbf]{0,2})\Z"
-)
-_LONGEST = 1 << 16
-"""Bytes of a sequence that are waited for; of a longer one only its end."""
 _GRAPHICS = dict(zip(range(0x60, 0x7F), "◆▒␉␌␍␊°±␤␋┘┐┌└┼⎺⎻─⎼⎽├┤┴┬│≤≥π≠£·", strict=True))
 _BRITISH = {0x23: "£"}
 _CHARSETS = {"0": _GRAPHICS, "A": _BRITISH}
 _G = "()*+"
-_MOST_COLOURS = 300
-_LARGEST = 9999
+_FEWEST_COLUMNS = 2
+"""A wide character needs them, and the page's engine has them in any case."""
+_MOST_JOINED = 256
+"""Characters in one cell."""
+_LARGEST = (1 << 31) - 1
+_LARGEST_DIGITS = 12
+_MOST_WORDS = 32
+_MOST_KNOWN = 4096
 
 
 class Screen:
     """One terminal: two buffers, of which one is shown."""
 
     def __init__(self, columns: int, rows: int) -> None:
-        self._rest = b""
+        self.parser = Parser(self)
+        self.modes = Modes()
         self._handlers: dict[str, Callable[[list[int]], None]] = {
             "@": self._insert_characters, "A": self._up, "B": self._down, "C": self._right, "D": self._left,
             "E": self._next_line, "F": self._line_before, "G": self._column, "H": self._position, "I": self._tabs,
@@ -52,8 +43,13 @@ class Screen:
             "e": self._down_freely, "f": self._position, "g": self._clear_tabs, "h": self._set_modes,
             "l": self._reset_modes, "r": self._region, "s": self._save, "u": self._restore,
         }  # fmt: skip
-        self._in_string = ""
-        self._start(columns, rows)
+        self.moved_tabs = False
+        """Whether a program ever did."""
+        self._numbers: dict[str, list[int]] = {}
+        """What parameters that were read before say."""
+        self._styled, self._styles = PLAIN, find_styles(PLAIN)
+        """A look, and where sequences that were read before lead from it."""
+        self._start(max(columns, _FEWEST_COLUMNS), max(rows, 1))
 
     def _start(self, columns: int, rows: int) -> None:
         self.columns, self.rows = columns, rows
@@ -70,27 +66,15 @@ class Screen:
         self.inserts = False
         self.feeds_new_lines = False
         self.wraps_back = False
-        self.colours: dict[str, str] = {}
-        """What a program set of the palette, by the words that name it."""
-        self._last = ""
-
-    @property
-    def incomplete_bytes(self) -> int:
-        """How far back a sequence or a character began that is not complete yet."""
-        return len(self._rest)
-
-    @property
-    def opened_string(self) -> bytes:
-        """What begins a string of which the start is gone: what follows up to its end is no text."""
-        return self._in_string.encode()
+        self.cluster = ""
+        """What was printed last and may be joined, or repeated."""
 
     @property
     def is_at_rest(self) -> bool:
         """Whether lines that come now scroll the whole screen, and are written as they are."""
         buffer = self.shown
         return (
-            not self._rest
-            and not self._in_string
+            self.parser.is_between
             and (buffer.top, buffer.bottom) == (0, self.rows - 1)
             and self.wraps
             and not self.inserts
@@ -104,91 +88,56 @@ class Screen:
         buffer.lines = [Line([], []) for _ in range(self.rows)]
         buffer.above = buffer.x = buffer.y = 0
         self.look = look
-        self._last = ""
+        self.cluster = ""
 
     # --- what comes in
 
     def feed(self, data: bytes) -> None:
-        if self._in_string:
-            data = self._skip_string(data)
-        if self._rest:
-            data = self._rest + data
-            self._rest = b""
-        unfinished = _UNFINISHED.search(data, max(0, len(data) - 4)) or self._find_unfinished(data)
-        if unfinished is not None:
-            self._rest = data[unfinished.start() :]
-            data = data[: unfinished.start()]
-            if len(self._rest) > _LONGEST:
-                self._in_string = "\x1b]9999;" if self._rest[1:2] == b"]" else "\x1b_"
-                self._rest = b""
-        if data:
-            self._take(data.decode("utf-8", "replace"))
-
-    def _find_unfinished(self, data: bytes) -> re.Match[bytes] | None:
-        at = data.rfind(b"\x1b")
-        return _UNFINISHED.match(data, at) if at >= 0 else None
-
-    def _skip_string(self, data: bytes) -> bytes:
-        ends = [at for at in (data.find(end) for end in (b"\x1b", b"\x18", b"\x1a", b"\x07")) if at >= 0]
-        if not ends:
-            return b""
-        self._in_string = ""
-        end = min(ends)
-        return data[end + (data[end] != 0x1B) :].removeprefix(b"\x1b\\")
-
-    def _take(self, text: str) -> None:
-        for found in _TOKEN.finditer(text):
-            kind = found.lastindex
-            if kind == _TEXT:
-                self._print(found[1])
-                continue
-            if kind == _CSI:
-                prefix, words, between, final = found.group(3, 4, 5, 6)
-                if not words.isascii() or (words and min(words) < " "):
-                    words = self._take_controls(words)
-                if final == "m" and not prefix and not between:
-                    self.look = apply_sgr(self.look, words)
-                else:
-                    self._control(prefix, words, between, final)
-            elif kind == _NEWLINE:
-                self.shown.x = 0
-                self._feed_line()
-            elif kind == _CONTROL:
-                self._obey(found[11])
-            elif kind == _ESC:
-                self._escape(found[9], found[10])
-            elif kind == _OSC:
-                self._command(found[7] or "", found[8])
-            self._last = ""
-
-    def _take_controls(self, words: str) -> str:
-        """Controls within a sequence act at once, as if they stood before it."""
-        for sign in words:
-            if "\x07" <= sign <= "\x0f":
-                self._obey(sign)
-        return "".join(sign for sign in words if sign >= " ")
+        self.parser.feed(data)
 
     def resize(self, columns: int, rows: int) -> None:
+        columns, rows = max(columns, _FEWEST_COLUMNS), max(rows, 1)
         self.columns, self.rows = columns, rows
         for buffer in (self.normal, self.alternate):
             buffer.resize(columns, rows)
 
     # --- text
 
-    def _print(self, text: str) -> None:
+    def print(self, text: str) -> None:
         if self.charset != "B":
             text = text.translate(_CHARSETS[self.charset])
-        line = self.shown.line(self.shown.y)
-        if 0 < self.shown.x < len(line.cells) and line.cells[self.shown.x] == REST:
-            line.cells[self.shown.x - 1], line.looks[self.shown.x - 1] = BLANK, self.look
+        buffer, look = self.shown, self.look
+        line, x = buffer.lines[buffer.above + buffer.y], buffer.x
+        cells, looks = line.cells, line.looks
+        length = len(cells)
+        if 0 < x < length and cells[x] == REST:
+            cells[x - 1], looks[x - 1] = BLANK, look
+            if self.inserts:
+                cells[x], looks[x] = BLANK, look
         if text.isascii() or not has_odd(text):
-            self._print_narrow(text)
-            self._last = text[-1]
+            end = x + len(text)
+            if end > self.columns or length < x or self.inserts:
+                self._print_narrow(text)
+            else:  # which is by far the most
+                if length > end and cells[end] == REST:
+                    cells[end], looks[end] = BLANK, look
+                cells[x:end] = text
+                looks[x:end] = [look] * (end - x)
+                buffer.x = end
+            self.cluster = text[-1]
             return
-        for character in text:
-            columns = width(character)
-            self._print_one(character, columns)
-            self._last = character if columns else self._last + character
+        for columns, run in runs(text):
+            if not columns:
+                self._join(run)
+                continue
+            if columns == 1:
+                self._print_narrow(run)
+            else:
+                self._print_wide(run)
+            self.cluster = run[-1]
+
+    def end_cluster(self) -> None:
+        self.cluster = ""
 
     def _print_narrow(self, text: str) -> None:
         buffer, look, columns = self.shown, self.look, self.columns
@@ -221,37 +170,48 @@ class Screen:
             buffer.x = end
             at += count
 
-    def _print_one(self, character: str, columns: int) -> None:
+    def _join(self, run: str) -> None:
+        """Characters without a width belong to the one before, or have cells of their own."""
         buffer = self.shown
-        if not columns:
-            if self._last and buffer.x:
-                line = buffer.line(buffer.y)
-                at = buffer.x - 1 - (line.cells[buffer.x - 1 : buffer.x] == [REST])
-                if at >= 0 and at < len(line.cells) and line.cells[at] != BLANK:
-                    line.cells[at] += character
-                return
-            columns = 1  # nothing to join: it has a cell of its own
-        if columns == 1:
-            self._print_narrow(character)
+        if not self.cluster or not buffer.x:
+            self._print_narrow(run)
+            self.cluster = ""
             return
-        if buffer.x + 2 > self.columns:
-            if not self.wraps:
-                buffer.x = self.columns - 1
-                return
-            line = buffer.line(buffer.y)
-            for at in range(buffer.x, self.columns):
-                line.set(at, BLANK, self.look)
-            self._wrap()
         line = buffer.line(buffer.y)
-        x = buffer.x
-        if self.inserts:
-            line.insert(x, 2, self.columns, self.look)
-        line.grow(x + 2)
-        if x + 2 < len(line.cells) and line.cells[x + 2] == REST:
-            line.cells[x + 2], line.looks[x + 2] = BLANK, self.look
-        line.cells[x : x + 2] = (character, REST)
-        line.looks[x : x + 2] = (self.look, self.look)
-        buffer.x += 2
+        line.grow(buffer.x)
+        at = max(0, buffer.x - 1 - (line.cells[buffer.x - 1] == REST))
+        before = "" if line.cells[at] == BLANK else line.cells[at]
+        line.cells[at] = before + run[: max(0, _MOST_JOINED - len(before))]
+        self.cluster = line.cells[at]
+
+    def _print_wide(self, text: str) -> None:
+        buffer, look, columns = self.shown, self.look, self.columns
+        at = 0 if columns > 1 else len(text)
+        while at < len(text):
+            if buffer.x + 2 > columns:
+                if not self.wraps:
+                    buffer.x = columns - 1
+                    return
+                line = buffer.line(buffer.y)
+                for left_over in range(buffer.x, columns):
+                    line.set(left_over, BLANK, look)
+                self._wrap()
+            x = buffer.x
+            count = min(len(text) - at, (columns - x) // 2)
+            end = x + 2 * count
+            line = buffer.lines[buffer.above + buffer.y]
+            if self.inserts:
+                line.insert(x, 2 * count, columns, look)
+            line.grow(x)
+            cells = line.cells
+            if len(cells) > end and cells[end] == REST:
+                cells[end], line.looks[end] = BLANK, look
+            pairs = [REST] * (2 * count)
+            pairs[::2] = text[at : at + count]
+            cells[x:end] = pairs
+            line.looks[x:end] = [look] * (2 * count)
+            buffer.x = end
+            at += count
 
     def _wrap(self) -> None:
         buffer = self.shown
@@ -263,14 +223,30 @@ class Screen:
             buffer.line(buffer.y).wrapped = True
 
     def _repeat(self, numbers: list[int]) -> None:
-        if self._last:
-            self._print(self._last * min(numbers[0] or 1, self.columns * self.rows))
+        if not self.cluster:
+            return
+        count, columns = numbers[0] or 1, width(self.cluster[0])
+        at = self.shown.x - columns
+        [text] = self.shown.line(self.shown.y).cells[at : at + 1] or [BLANK]
+        if text in (BLANK, REST):
+            return
+        in_row = max(1, self.columns // max(1, columns))
+        most = 4 * in_row * self.rows
+        if count > most:  # rows that are full of it scroll away others that are
+            count -= (count - most + in_row - 1) // in_row * in_row
+        self.print(text * count)
 
     # --- single controls
 
-    def _obey(self, sign: str) -> None:
+    def begin_line(self) -> None:
+        self.shown.x = 0
+        self._feed_line()
+        self.cluster = ""
+
+    def obey(self, control: str) -> None:
         buffer = self.shown
-        match sign:
+        self.cluster = ""
+        match control:
             case "\r":
                 buffer.x = 0
             case "\n" | "\x0b" | "\x0c":
@@ -281,7 +257,14 @@ class Screen:
                 if buffer.x < self.columns:
                     buffer.x = buffer.next_tab(buffer.x)
             case "\x0e" | "\x0f":
-                self._shift_to(int(sign == "\x0e"))
+                self._shift_to(int(control == "\x0e"))
+            case "\x84":
+                self._index()
+            case "\x85":
+                buffer.x = 0
+                self._index()
+            case "\x88":
+                self._set_tab()
             case _:
                 pass
 
@@ -303,6 +286,7 @@ class Screen:
             self._restrict()
             buffer.x = max(0, buffer.x - 1)
             return
+        self._restrict(self.columns)
         if buffer.x:
             buffer.x -= 1
         elif buffer.top < buffer.y <= buffer.bottom and buffer.line(buffer.y).wrapped:
@@ -311,13 +295,15 @@ class Screen:
             line = buffer.line(buffer.y)
             last = self.columns - 1
             buffer.x = last - (len(line.cells) <= last or line.cells[last] == BLANK)
+        self._restrict()
 
     def _shift_to(self, number: int) -> None:
         self.shift = number
         self.charset = self.charsets[number]
 
-    def _escape(self, between: str, final: str) -> None:
+    def escape(self, between: str, final: str) -> None:
         buffer = self.shown
+        self.cluster = ""
         match between, final:
             case "", "7":
                 self._save([])
@@ -329,11 +315,14 @@ class Screen:
                 buffer.x = 0
                 self._index()
             case "", "H":
-                buffer.tabs.add(buffer.x)
+                self._set_tab()
             case "", "M":
                 self._index_back()
             case "", "c":
                 self._start(self.columns, self.rows)
+                self.modes.reset()
+            case "", "=" | ">":
+                self.modes.set_keypad(final == "=")
             case "", "n" | "}":
                 self._shift_to(2)
             case "", "o" | "|":
@@ -373,56 +362,66 @@ class Screen:
 
     def _align(self) -> None:
         self._set_cursor(0, 0)
+        look = self.look._replace(underline=min(self.look.underline, 1), underline_colour="", link="")
         for y in range(self.rows):
             if self.shown.y + y < self.rows:
                 line = self.shown.line(self.shown.y + y)
-                line.cells, line.looks = ["E"] * self.columns, [self.look] * self.columns
+                line.cells, line.looks = ["E"] * self.columns, [look] * self.columns
                 line.wrapped = False
         self._set_cursor(0, 0)
 
-    def _command(self, number: str, words: str) -> None:
-        match number:
-            case "8":
-                parameters, _, address = words.partition(";")
-                self.look = self.look._replace(link=f"{parameters};{address}" if address else "")
-            case "4":
-                pairs = words.split(";")
-                for index, colour in zip(pairs[::2], pairs[1::2], strict=False):
-                    self._set_colour(f"4;{index}", colour)
-            case "10" | "11" | "12":
-                for offset, colour in enumerate(words.split(";")):
-                    self._set_colour(str(int(number) + offset), colour)
-            case "104":
-                for index in words.split(";") if words else []:
-                    self.colours.pop(f"4;{index}", None)
-                if not words:
-                    self.colours = {key: value for key, value in self.colours.items() if not key.startswith("4;")}
-            case "110" | "111" | "112":
-                self.colours.pop(number[1:], None)
-            case _:
-                pass
-
-    def _set_colour(self, key: str, colour: str) -> None:
-        if colour != "?" and len(colour) < 64 and len(self.colours) < _MOST_COLOURS:
-            self.colours[key] = colour
+    def command(self, number: str, words: str) -> None:
+        self.cluster = ""
+        number = number.lstrip("0") or "0"
+        if number != "8":
+            self.modes.take_command(number, words)
+            return
+        parameters, separator, address = words.partition(";")
+        if separator and (address or not parameters.strip()):
+            self.look = self.look._replace(link=f"{parameters.strip()};{address}" if address else "")
 
     # --- sequences with numbers
 
-    def _control(self, prefix: str, words: str, between: str, final: str) -> None:
-        numbers = [min(int(word), _LARGEST) if word.isdigit() else 0 for word in words.split(";")]
-        if not prefix and not between:
-            handler = self._handlers.get(final)
-            if handler is not None:
-                handler(numbers)
-        elif prefix == "?" and not between and final in "hl":
-            for number in numbers:
-                self._set_private(number, final == "h")
-        elif prefix == "?" and not between and final in "JK":
-            self._handlers[final](numbers)
-        elif between == "!" and final == "p":
-            self._reset_softly()
-        elif between in (" ", "'") and final in "@A}~":
-            self._move_columns(between + final, numbers)
+    def control(self, prefix: str, words: str, between: str, final: str) -> None:
+        if prefix or between:
+            self._control_other(prefix, words, between, final)
+        elif final == "m":
+            if self.look is not self._styled:
+                self._styles = find_styles(self.look)
+            style = self._styles.get(words) or add_style(self.look, self._styles, words)
+            self.look, self._styles = style
+            self._styled = self.look
+        elif (handler := self._handlers.get(final)) is not None:
+            handler(self._numbers.get(words) or self._read_numbers(words))
+        self.cluster = ""
+
+    def _read_numbers(self, words: str) -> list[int]:
+        """The parameters, at least one; what is after a colon is part of none."""
+        numbers = [_number(word.partition(":")[0]) for word in words.split(";")[:_MOST_WORDS]]
+        if len(self._numbers) < _MOST_KNOWN and len(words) < _LARGEST_DIGITS:
+            self._numbers[words] = numbers
+        return numbers
+
+    def _control_other(self, prefix: str, words: str, between: str, final: str) -> None:
+        numbers = self._numbers.get(words) or self._read_numbers(words)
+        match prefix, between, final:
+            case "?", "", "h" | "l":
+                for number in numbers:
+                    self._set_private(number, final == "h")
+            case "?", "", "J" | "K":
+                self._handlers[final](numbers)
+            case "", "!", "p":
+                self._reset_softly()
+            case "", " " | "'", "@" | "A" | "}" | "~":
+                self._move_columns(between + final, numbers)
+            case "", " ", "q":
+                self.modes.set_cursor_style(numbers[0])
+            case ">" | "<" | "=", "", "u":
+                self.modes.set_keyboard(prefix, words)
+            case ">", "", "m":
+                self.modes.set_modify_keys(words)
+            case _:
+                pass
 
     def _restrict(self, last: int | None = None) -> None:
         buffer = self.shown
@@ -432,8 +431,13 @@ class Screen:
 
     def _set_cursor(self, x: int, y: int) -> None:
         buffer = self.shown
-        buffer.x, buffer.y = max(0, x), y + (buffer.top if self.origin else 0)
-        self._restrict()
+        if self.origin:
+            buffer.x, buffer.y = max(0, x), y + buffer.top
+            self._restrict()
+            return
+        last, bottom = self.columns - 1, self.rows - 1
+        buffer.x = 0 if x < 0 else last if x > last else x
+        buffer.y = 0 if y < 0 else bottom if y > bottom else y
 
     def _move(self, x: int, y: int) -> None:
         self._restrict()
@@ -484,7 +488,12 @@ class Screen:
             for _ in range(min(numbers[0] or 1, self.columns)):
                 self.shown.x = self.shown.tab_before(self.shown.x)
 
+    def _set_tab(self) -> None:
+        self.moved_tabs = True
+        self.shown.tabs.add(self.shown.x)
+
     def _clear_tabs(self, numbers: list[int]) -> None:
+        self.moved_tabs = True
         if numbers[0] == 0:
             self.shown.tabs.discard(self.shown.x)
         elif numbers[0] == 3:
@@ -623,6 +632,7 @@ class Screen:
         self.feeds_new_lines &= 20 not in numbers
 
     def _set_private(self, number: int, on: bool) -> None:
+        self.modes.set_private(number, on)
         match number:
             case 2 if on:
                 self.charsets = ["B"] * 4
@@ -667,3 +677,10 @@ class Screen:
         self.charset = "B"
         self.origin = self.inserts = self.wraps_back = False
         self.wraps = True
+        self.modes.reset_softly()
+
+
+def _number(word: str) -> int:
+    if not word:
+        return 0
+    return min(int(word), _LARGEST) if len(word) < _LARGEST_DIGITS else _LARGEST

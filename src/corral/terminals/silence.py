@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from corral.errors import Silent
 from corral.sidecar.processes_linux import parse_stat
 
 ANSWER_SECONDS = 8.0
@@ -13,25 +14,22 @@ LOOK_SECONDS = 1.0
 """One that is stopped can't answer: after this long it is looked at, and not waited for to the end."""
 
 
-class NotReachable(Exception):
-    """There is no holder to speak to, and why."""
-
-
-class Silent(NotReachable):
-    """There is one, and it does not answer."""
-
-    def __init__(self, tab: str, pid: int) -> None:
-        if _is_stopped(pid):
-            self.remedy = f"kill -CONT {pid} lets it go on, and the terminal with it"
-            problem = "is stopped"
-        else:
-            self.remedy = f"its agent may go on unseen: try again, or see what holds up pid {pid}"
-            problem = f"has not answered for {ANSWER_SECONDS:.0f} s"
-        super().__init__(f"terminal {tab}: its holder, pid {pid}, {problem}")
+def describe_silence(tab: str, pid: int) -> Silent:
+    """The error to raise for a holder that does not answer, after a look at it."""
+    if _is_stopped(pid):
+        remedy = f"kill -CONT {pid} lets it go on, and the terminal with it"
+        problem = "is stopped"
+    else:
+        remedy = f"its agent may go on unseen: try again, or see what holds up pid {pid}"
+        problem = f"has not answered for {ANSWER_SECONDS:.0f} s"
+    return Silent(f"terminal {tab}: its holder, pid {pid}, {problem}", remedy)
 
 
 class Patience:
     """The wait for one answer."""
+
+    look_seconds = LOOK_SECONDS
+    """How often to check, at least."""
 
     def __init__(self, tab: str, pid: int) -> None:
         self._tab = tab
@@ -42,7 +40,7 @@ class Patience:
         """Raises Silent when it is of no use to wait on."""
         waited_seconds = time.monotonic() - self._since
         if waited_seconds >= ANSWER_SECONDS or (waited_seconds >= LOOK_SECONDS and _is_stopped(self._pid)):
-            raise Silent(self._tab, self._pid)
+            raise describe_silence(self._tab, self._pid)
 
 
 def _is_stopped(pid: int) -> bool:

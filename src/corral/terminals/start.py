@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, NamedTuple
 
+from corral.machine.descriptors import is_ready, with_given_limit
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
-from corral.system.descriptors import is_ready, with_given_limit
 from corral.terminals.hold import Order, pack_order
 
 _HOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
@@ -76,7 +76,7 @@ def start_terminal(
             order_in.flush()
         answer = _hear(told, f"the holder, pid {started.holder.pid}, does not say whether the program began").strip()
     if answer != "begun":
-        raise StartFailed(answer.removeprefix("failed ") or "the holder ended without a word")
+        raise StartFailed(answer.removeprefix("failed ") or "the holder ended without reporting")
     return started
 
 
@@ -95,14 +95,14 @@ def _tell_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: by
 def _hear(told: IO[bytes], silence: str) -> str:
     """The holder's next line; it writes one at a time, and the next only when it was told to go on."""
     if not is_ready(told.fileno(), _START_SECONDS):
-        raise StartFailed(f"{silence}: no word in {_START_SECONDS:.0f} s")
+        raise StartFailed(f"{silence}: no answer in {_START_SECONDS:.0f} s")
     return told.readline().decode(errors="replace")
 
 
 def _await_forked(line: str, tab: str) -> Started:
     words = line.split()
     if len(words) != 4 or words[0] != "forked":
-        raise StartFailed(line.strip().removeprefix("failed ") or "the holder ended without a word")
+        raise StartFailed(line.strip().removeprefix("failed ") or "the holder ended without reporting")
     holder, child = read_identity(int(words[1])), read_identity(int(words[2]))
     if holder is None or child is None or child.start_ticks != int(words[3]):
         raise StartFailed("the holder ended at once")

@@ -6,15 +6,12 @@ So a viewer that never reads costs the holder one frame of memory.
 
 from __future__ import annotations
 
-from corral.terminals.protocol import MAX_INPUT, Exit, FrameReader, Gap, Modes, Output, Picture, Size, encode
+from socket import socket
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from socket import socket
-
-    from corral.terminals.protocol import HolderFrame
-    from corral.terminals.ring import Ring
-    from corral.terminals.stream import Beginning, Stream
+from corral.model.frames import MAX_INPUT, Exit, Gap, HolderFrame, Modes, Output, Picture, Size
+from corral.terminals.protocol import FrameReader, encode
+from corral.terminals.ring import Ring
+from corral.terminals.stream import Beginning, Stream
 
 CHUNK = 1 << 16
 """Bytes of output in one frame."""

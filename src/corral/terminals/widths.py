@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from functools import cache
 
 # Made by asking that engine for every code point; tests/integration/screens/test_widths.py asks it again.
@@ -45,6 +46,7 @@ fe10-fe19 fe30-fe52 fe54-fe66 fe68-fe6b ff01-ff60 ffe0-ffe6 16fe0-16fe3 17000-18
 1f6d0-1f6d2 1f6d5 1f6eb-1f6ec 1f6f4-1f6fa 1f7e0-1f7eb 1f90d-1f971 1f973-1f976 1f97a-1f9a2 1f9a5-1f9aa 1f9ae-1f9ca
 1f9cd-1f9ff 1fa70-1fa73 1fa78-1fa7a 1fa80-1fa82 1fa90-1fa95 20000-2fffd 30000-3fffd
 """
+_ODD = _NONE + _TWO
 
 
 def width(character: str) -> int:
@@ -56,11 +58,27 @@ def width(character: str) -> int:
 
 def has_odd(text: str) -> bool:
     """Whether any character takes another number of columns than one."""
-    return _is(_NONE + _TWO).search(text) is not None
+    return _is(_ODD).search(text) is not None
+
+
+def runs(text: str) -> Iterator[tuple[int, str]]:
+    """The text in pieces of characters that take equally many columns, with their number."""
+    for found in _runs().finditer(text):
+        yield (found.lastindex or 1) - 1, found[0]
 
 
 @cache
 def _is(ranges: str) -> re.Pattern[str]:
     # Made when first needed: most terminals show plain text alone.
+    return re.compile(f"[{_expand(ranges)}]")
+
+
+@cache
+def _runs() -> re.Pattern[str]:
+    none, two = _expand(_NONE), _expand(_TWO)
+    return re.compile(f"([{none}]+)|([^{none}{two}]+)|([{two}]+)")
+
+
+def _expand(ranges: str) -> str:
     ends = ((start, end or start) for start, _, end in (word.partition("-") for word in ranges.split()))
-    return re.compile("[" + "".join(f"\\U{start:0>8}-\\U{end:0>8}" for start, end in ends) + "]")
+    return "".join(f"\\U{start:0>8}-\\U{end:0>8}" for start, end in ends)

@@ -215,5 +215,5 @@ def test_it_says_when_its_server_ends_by_itself(show, person):
     assert len(servers) == 1
     kill(servers[0])
     assert started.wait() == 1
-    assert "the demonstration's server ended" in started.errors.read_text()
+    assert "the demo's server ended" in started.errors.read_text()
     assert list(person.temporary.iterdir()) == []

@@ -6,21 +6,23 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from unittest import mock
 
+import msgspec
 import pytest
 
-from corral.engine.catalogue import find_provider
-from corral.hooks import bundle
 from corral.hooks.command import hook_command, program_path
-from corral.hooks.hook_program import place_program
-from corral.hooks.install import Outcome, Setting, install
+from corral.hooks.install import Setting, install
 from corral.hooks.journal import read_journals
+from corral.hooks.placed_program import ProgramRecord, place_program
+from corral.hooks.program import bundle
+from corral.model.hook_install import Outcome
 from corral.model.journal import Journal
-from corral.verdicts.journal import current_sessions
+from corral.providers.registry import find_provider
+from corral.sessions.decide.journal import current_sessions
 
 FAKE_CLI = str(Path(__file__).with_name("fake_cli.py"))
 VARIABLES = {"kimi-cli": "KIMI_SHARE_DIR", "kimi-code": "KIMI_CODE_HOME", "qwen-code": "QWEN_HOME"}
@@ -31,8 +33,8 @@ COMMS = {"kimi-cli": "Kimi Code", "kimi-code": "kimi-code", "qwen-code": "node"}
 def patient_program(lock_tries: int = 200) -> bytes:
     """The hook program in all but its patience: on a busy machine it gives up, and that is no defect."""
     patience = {
-        "corral.hooks.program": (b"GIVE_UP_SECONDS = 4.0\n", b"GIVE_UP_SECONDS = 60.0\n"),
-        "corral.hooks.journal_file": (b"LOCK_TRIES = 12\n", b"LOCK_TRIES = %d\n" % lock_tries),
+        "corral.hooks.program.main": (b"GIVE_UP_SECONDS = 4.0\n", b"GIVE_UP_SECONDS = 60.0\n"),
+        "corral.hooks.program.journal_file": (b"LOCK_TRIES = 12\n", b"LOCK_TRIES = %d\n" % lock_tries),
     }
     sources = dict(bundle.list_sources())
     for name, (usual, patient) in patience.items():
@@ -132,15 +134,22 @@ class World:
         path.mkdir(exist_ok=True)
         return path
 
-    def install(self, provider: str) -> None:
+    def install(self, provider: str, versions: Sequence[str] = ()) -> None:
         """Our hooks in the home of this provider, as `corral hooks install` puts them there; but patient ones."""
-        target = find_provider(provider).hook_target
+        target = find_provider(provider).hooks()
         assert target is not None
         setting = Setting(
-            target=target, home=str(self.home(provider)), state_dir=str(self.state), data_dir=str(self.data)
+            target=target,
+            home=str(self.home(provider)),
+            state_dir=str(self.state),
+            data_dir=str(self.data),
+            versions=versions,
         )
         assert install(setting).outcome is Outcome.INSTALLED
         Path(program_path(str(self.data))).write_bytes(patient_program())
+        record = self.state / "hooks" / "program.json"
+        known = msgspec.json.decode(record.read_bytes(), type=ProgramRecord)
+        record.write_bytes(msgspec.json.encode(msgspec.structs.replace(known, sha256=None)))  # any program will do
 
     def run(self, provider: str, **options: object) -> Cli:
         cli = Cli(self, provider, **options)  # type: ignore[arg-type]

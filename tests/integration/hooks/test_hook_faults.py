@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from corral.hooks.journal import read_journals
+from corral.machine.processes import ProcessTable
 from corral.model.journal import Journal
 from corral.model.record import Skipped
-from corral.system.processes import ProcessTable
 
 KIMIS = pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code"])
 ALL = pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code", "qwen-code"])
@@ -33,7 +33,7 @@ def test_eight_hooks_at_once_lose_no_event(world):
 
 
 def test_a_long_life_stays_small_and_right(world):
-    from corral.hooks import journal_file
+    from corral.hooks.program import journal_file
 
     cli = world.run("kimi-cli")
     cli.start("first")

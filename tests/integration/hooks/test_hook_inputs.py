@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from corral.hooks.command import hook_command, program_path
-from corral.hooks.hook_program import place_program
 from corral.hooks.journal import read_journals
+from corral.hooks.placed_program import place_program
 from corral.model.journal import JournalEventKind
 
 KIMIS = pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code"])

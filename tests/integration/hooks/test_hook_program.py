@@ -7,8 +7,8 @@ import time
 
 import pytest
 
+from corral.machine.processes import ProcessTable
 from corral.model.journal import JournalEventKind
-from corral.system.processes import ProcessTable
 
 KIMIS = pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code"])
 ALL = pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code", "qwen-code"])

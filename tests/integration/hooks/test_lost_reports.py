@@ -1,4 +1,4 @@
-"""A report that could not be written down is known to be missing: its process is doubted, never guessed at."""
+"""A report that could not be recorded is known to be missing: its process is doubted, never guessed at."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from corral.hooks.command import program_path
 from corral.hooks.journal import read_journals
-from corral.hooks.journal_file import MARK, directory_of
+from corral.hooks.program.journal_file import MARK, directory_of
 from corral.model.record import Skipped
 from tests.integration.hooks.conftest import Cli, World, patient_program
 from tests.integration.terminals.held import wait_until
@@ -153,6 +153,36 @@ def test_what_it_may_have_left_is_unknown_in_every_view(world, provider):
     write_session(cli, "b")
     cli.start("b", source="clear")
     assert states(world, cli)["b"] == "live" and states(world, cli).get("a") not in {"live", "unknown"}
+
+
+def test_a_heartbeat_that_has_stopped_is_noticed_and_the_next_one_heals(world):
+    """Kimi Code drops its hooks at /reload when one entry is bad; what it reported before is believed no longer."""
+    world.install("kimi-code", versions=("2.1.0",))
+    cli = world.run("kimi-code")
+    write_session(cli, "a")
+    cli.start("a")
+    age(cli)
+    assert states(world, cli) == {"a": "live"}  # it never had one
+    cli.beat("a")
+    assert states(world, cli) == {"a": "live"}
+    age(cli)
+    assert states(world, cli) == {"a": "unknown"}
+    (shown,) = (one for one in ask(world, cli, "explain", "a")["session"]["evidence"] if one["kind"] == "journal")
+    assert shown["rule"] == "gap" and "heartbeat" in shown["reason"], shown
+    cli.beat("a")
+    assert states(world, cli) == {"a": "live"}
+    age(cli)
+    cli.kill()
+    assert states(world, cli).get("a") not in {"live", "unknown"}  # a dead one has none, and needs none
+
+
+def age(cli: Cli) -> None:
+    """As if its last report was ten minutes ago."""
+    path = Path(cli.journal.path)
+    journal = json.loads(path.read_text())
+    for stamp in (*journal["events"], *([journal["heard"]] if journal["heard"] else [])):
+        stamp["awake"] -= 600
+    path.write_text(json.dumps(journal))
 
 
 def write_session(cli: Cli, session_id: str) -> None:

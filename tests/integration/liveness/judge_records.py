@@ -8,9 +8,9 @@ import time
 
 import msgspec
 
-from corral.system.host import read_host_facts
-from corral.system.probe import probe_claim
-from corral.verdicts.liveness import decide_liveness
+from corral.machine.host import read_host_facts
+from corral.machine.probe import probe_claim
+from corral.sessions.decide.liveness import decide_liveness
 from tests.integration.liveness.machine import Answer, Question, words
 
 

@@ -15,19 +15,19 @@ from typing import Any
 import msgspec
 import pytest
 
-import corral.system.host
+import corral.machine.host
+from corral.machine.host import read_host_facts
+from corral.machine.probe import probe_claim
+from corral.machine.processes import ProcessTable
 from corral.model.claim import Claim, ClaimKind
 from corral.model.process import ProcessIdentity
 from corral.model.verdict import ClaimVerdict
-from corral.system.host import read_host_facts
-from corral.system.probe import probe_claim
-from corral.system.processes import ProcessTable
-from corral.verdicts.liveness import decide_liveness
+from corral.sessions.decide.liveness import decide_liveness
 
 NOBODY = 65534
 TIMEOUT_S = 60
 _PACKAGES = {"unshare": "util-linux", "mount": "mount", "umount": "mount", "sleep": "coreutils", "cc": "gcc"}
-_SOURCES = str(Path(corral.system.host.__file__).parents[2])
+_SOURCES = str(Path(corral.machine.host.__file__).parents[2])
 _CHECKOUT = str(Path(__file__).parents[3])
 
 

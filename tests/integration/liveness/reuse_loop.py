@@ -16,12 +16,12 @@ import time
 from collections import Counter
 from typing import TextIO
 
+from corral.machine.host import read_host_facts
+from corral.machine.probe import probe_claim
+from corral.machine.signal import Sent, send_signal
 from corral.model.claim import Claim
 from corral.model.process import ProcessIdentity
-from corral.system.host import read_host_facts
-from corral.system.probe import probe_claim
-from corral.system.signal import Sent, send_signal
-from corral.verdicts.liveness import decide_liveness
+from corral.sessions.decide.liveness import decide_liveness
 from tests.integration.liveness.machine import exact, record, words
 
 TARGET = 5000

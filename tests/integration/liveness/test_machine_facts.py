@@ -10,12 +10,12 @@ import time
 
 import pytest
 
+from corral.machine.filesystem import is_on_network, parse_mountinfo
+from corral.machine.host import read_host_facts
+from corral.machine.probe import probe
+from corral.machine.processes import ProcessTable
+from corral.machine.signal import NotSent, Sent, send_signal
 from corral.model.process import ProcessState
-from corral.system.filesystem import is_on_network, parse_mountinfo
-from corral.system.host import read_host_facts
-from corral.system.probe import probe
-from corral.system.processes import ProcessTable
-from corral.system.signal import NotSent, Sent, send_signal
 from tests.integration.liveness.machine import NOBODY, identity_of, need, need_root, running, wait_until
 
 

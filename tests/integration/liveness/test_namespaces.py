@@ -10,8 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from corral.machine.processes import Process, ProcessTable
 from corral.model.claim import Claim
-from corral.system.processes import Process, ProcessTable
 from tests.integration.liveness.machine import (
     NOBODY,
     Question,

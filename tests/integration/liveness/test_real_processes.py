@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from corral.machine import procfs
+from corral.machine.probe import probe
+from corral.machine.processes import ProcessTable
 from corral.model.process import ProcessState
-from corral.system import procfs
-from corral.system.probe import probe
-from corral.system.processes import ProcessTable
 from tests.integration.liveness.machine import (
     NOBODY,
     exact,

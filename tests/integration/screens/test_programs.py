@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from corral.model.frames import Hello
 from corral.terminals.client import Client
-from corral.terminals.protocol import Hello
 from tests.integration.screens.viewers import Watcher, wait_equal_offsets
 from tests.integration.screens.xterm import tell_difference, text_of
 from tests.integration.terminals.held import ENV, WAIT_SECONDS
+from tests.long_run import SCREENS
 
-ROUNDS = int(os.environ.get("CORRAL_SCREENS", "60")) // 60
+ROUNDS = max(1, SCREENS // 60)
 HOME_KEYS = {
     "vim": [b"j", b"\x06", b"\x02", b"G", b"gg", b"ihello \xe6\x97\xa5\x1b", b"dd", b"u", b":set nu!\r", b"/line 5\r"],
     "less": [b" ", b"b", b"j", b"k", b"G", b"g", b"/of\r", b"n", b"-S\r", b"100g"],

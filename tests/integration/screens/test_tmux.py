@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import time
@@ -16,6 +15,7 @@ from tests.integration.screens.generated import generate
 from tests.integration.screens.test_programs import HOME_KEYS, ROUNDS, program_words
 from tests.integration.screens.xterm import tell_difference, text_of
 from tests.integration.terminals.held import ENV, WAIT_SECONDS, wait_until
+from tests.long_run import SCREENS
 
 STATE = (
     "#{pane_width}x#{pane_height} at #{cursor_x},#{cursor_y} region #{scroll_region_upper}-#{scroll_region_lower} "
@@ -134,7 +134,7 @@ def test_a_window_that_comes_late_shows_what_one_shows_that_stayed(xterms, world
         windows.leave("came")
 
 
-@pytest.mark.parametrize("seed", range(int(os.environ.get("CORRAL_SCREENS", "60")) // 30))
+@pytest.mark.parametrize("seed", range(max(1, SCREENS // 30)))
 def test_so_it_does_for_generated_output(xterms, world, windows, tmp_path, seed):
     random = Random(f"tmux {seed}")
     windows.size = (random.randint(30, 120), random.randint(6, 40))

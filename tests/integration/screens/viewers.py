@@ -5,8 +5,9 @@ from __future__ import annotations
 import socket
 import time
 
-from corral.terminals.protocol import Attached, FrameReader, Gap, HolderFrame, Modes, Output, Picture, Size
-from corral.terminals.queries import QueryFilter
+from corral.cli.raw_terminal import OwnTerminal
+from corral.model.frames import Attached, Gap, HolderFrame, Modes, Output, Picture, Size
+from corral.terminals.protocol import FrameReader
 from corral.terminals.stream import Stream
 from corral.terminals.viewer import Viewer
 from tests.integration.screens.xterm import Xterm, Xterms
@@ -21,29 +22,44 @@ class Watcher:
         self.terminal: Xterm = xterms.make(*size)
         self.paints = paints
         self.offset = 0
-        self._queries = QueryFilter()
+        self._own = OwnTerminal(self.terminal.write, lambda: self.terminal.size, clear=True)
 
     def take(self, frame: HolderFrame) -> None:
         match frame:
             case Attached():
                 self.offset = frame.offset
-                if not self.paints:
-                    self.terminal.resize(frame.columns, frame.rows)
-                    self.terminal.reset()
             case Output():
                 self.offset = frame.offset + len(frame.data)
-                replayed = self._queries.feed(frame.data) if frame.replay else self._queries.flush() + frame.data
-                self.terminal.write(replayed)
+            case Gap():
+                self.offset = frame.end
+            case _:
+                pass
+        if self.paints:
+            self._take_as_attach(frame)
+        else:
+            self._take_as_page(frame)
+
+    def _take_as_attach(self, frame: HolderFrame) -> None:
+        match frame:
+            case Output():
+                self._own.show(frame)
             case Picture():
-                if self.paints and frame.first:
-                    self.terminal.reset()
-                self.terminal.write(frame.data)
-            case Modes():
+                self._own.show_picture(frame)
+            case Gap():
+                self._own.forget()
+            case _:
+                pass
+
+    def _take_as_page(self, frame: HolderFrame) -> None:
+        match frame:
+            case Attached():
+                self.terminal.resize(frame.columns, frame.rows)
+                self.terminal.reset()
+            case Output() | Picture() | Modes():
                 self.terminal.write(frame.data)
             case Gap():
                 self.terminal.reset()
-                self.offset = frame.end
-            case Size() if not self.paints:
+            case Size():
                 self.terminal.resize(frame.columns, frame.rows)
             case _:
                 pass

@@ -79,19 +79,39 @@ def running_xterms() -> Iterator[Xterms]:
         xterms.stop()
 
 
-def tell_difference(stayed: dict[str, Any], came: dict[str, Any]) -> list[str]:
+SEEN = ("size", "screen", "cursor", "region", "tabs", "modes", "title", "pen", "letters", "colours")
+"""What two terminals have in common that show the same, and will after the same output."""
+EVERYTHING = (*SEEN, "wrapped", "below", "history")
+"""And after any change of size; and what is under a program's own screen and above the normal one."""
+
+
+def tell_difference(stayed: dict[str, Any], came: dict[str, Any], names: tuple[str, ...] = SEEN) -> list[str]:
     """What differs between two terminals, in words; empty where they are the same."""
+    ours, theirs = (_spread(dump, names) for dump in (stayed, came))
     found = [
-        f"{name}: {stayed[name]!r} stayed, {came[name]!r} came"
-        for name in ("size", "screen", "cursor", "region", "tabs", "modes", "title")
-        if stayed[name] != came[name]
+        f"{name}: {ours.get(name)!r} stayed, {theirs.get(name)!r} came"
+        for name in sorted({*ours, *theirs})
+        if not name.endswith("rows") and ours.get(name) != theirs.get(name)
     ]
-    for y, (one, other) in enumerate(zip(stayed["rows"], came["rows"], strict=False)):
-        for x, (left, right) in enumerate(zip(one, other, strict=False)):
-            if left != right:
-                found.append(f"row {y} column {x}: {left!r} stayed, {right!r} came")
-                break
+    for name in (name for name in ours if name.endswith("rows")):
+        for y, (one, other) in enumerate(zip(ours[name], theirs.get(name, []), strict=False)):
+            for x, (left, right) in enumerate(zip(one, other, strict=False)):
+                if left != right:
+                    found.append(f"{name} {y} column {x}: {left!r} stayed, {right!r} came")
+                    break
     return found
+
+
+def _spread(dump: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
+    """By name what is to be compared, cells in those that end with "rows"."""
+    spread = {name: dump[name] for name in names if name not in ("below", "history")}
+    if "history" in names:
+        # The holder keeps the last 1,000.
+        spread["history rows"] = dump["history"]
+        spread["history lines"] = len(dump["history"])
+    if "below" in names and dump["below"]:
+        spread |= {f"below {name}": dump["below"][name] for name in ("rows", "wrapped", "region")}
+    return {**spread, "rows": dump["rows"]}
 
 
 def text_of(dump: dict[str, Any]) -> str:

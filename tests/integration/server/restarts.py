@@ -7,7 +7,8 @@ import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from corral.terminals.directory import Standing, list_terminals
+from corral.model.terminal import Standing
+from corral.terminals.directory import list_terminals
 from tests.integration.server.serving import Serving
 from tests.integration.terminals.held import wait_until
 

@@ -16,9 +16,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+import msgspec
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from corral.server.events import EVENTS
 from tests.integration.server.visitor import Visitor
 from tests.integration.terminals.held import WAIT_SECONDS, wait_until
 
@@ -298,7 +300,10 @@ class EventReader:
             elif key == "event":
                 name = value
             elif key == "data":
-                yield number, name, json.loads(value)
+                body = json.loads(value)
+                told = msgspec.convert(body, EVENTS[name])
+                assert json.loads(msgspec.json.encode(told)) == body, f"{name} is not as described: {body}"
+                yield number, name, body
 
     def wait_for(self, name: str, test: Any = lambda body: True, seconds: float = WAIT_SECONDS) -> tuple[int, Any]:
         """The number and the body of the next event of that name that passes the test."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -21,6 +22,9 @@ else:
     sys.stdin.read()
 """
 
+_terminals: dict[int, int] = {}
+"""Our ends of the terminals that strays read from, by PID."""
+
 
 def write_stray(path: Path) -> Path:
     """The program. It ends when nobody holds its input any more."""
@@ -31,14 +35,24 @@ def write_stray(path: Path) -> Path:
 
 
 def start_stray(world: Place, **more: Any) -> subprocess.Popen[str]:
-    """One in a home of this world, started by nobody that corral knows; it runs when this returns."""
+    """One in a home of this world, started by nobody that corral knows; it runs when this returns.
+
+    It reads from a terminal, as one that a person has started does: kimi-cli without one may be a server.
+    """
     program = write_stray(world.root / "elsewhere" / "kimi")
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    ours, its = os.openpty()
+    pipes = {"stdin": its, "stdout": subprocess.PIPE, "text": True}
     process = subprocess.Popen([str(program)], env=world.env, cwd=world.work, **pipes, **more)
+    os.close(its)
+    _terminals[process.pid] = ours
     assert process.stdout is not None and process.stdout.readline() == "here\n"
     return process
 
 
 def end_stray(process: subprocess.Popen[str]) -> None:
     process.kill()
-    process.communicate()
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
+    if (ours := _terminals.pop(process.pid, None)) is not None:
+        os.close(ours)

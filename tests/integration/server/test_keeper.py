@@ -15,6 +15,7 @@ from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
 from tests.integration.server.serving import Serving
 from tests.integration.terminals.held import is_gone, kill, wait_until
+from tests.long_run import START_STEPS
 
 
 def keeper_of(serving: Serving) -> ProcessIdentity:
@@ -70,6 +71,7 @@ def test_when_the_server_stays_away_nobody_is_kept_waiting(serving):
 
 def test_after_a_gap_old_logins_are_void_and_the_page_has_another_name(serving):
     visitor, before, code = serving.log_in(), serving.host, serving.new_code()
+    token = serving.token
     serving.kill()
     end(keeper_of(serving))
     assert can_be_taken(serving.port)
@@ -81,12 +83,36 @@ def test_after_a_gap_old_logins_are_void_and_the_page_has_another_name(serving):
     with pytest.raises(AssertionError, match="401"):
         serving.log_in(code)
     assert serving.ask("GET", "/api/logins").body == {"logins": []}
+    # A program may have shown it to whoever had the port.
+    assert serving.raw("GET", "/api/health", headers={"Authorization": f"Bearer {token}"}).status == 401
+    token = serving.token
+    serving.log_in()
+    serving.kill()
+    serving.start()
+    assert serving.token == token and serving.ask("GET", "/api/health").status == 200
+
+
+def test_while_a_server_starts_nobody_is_sent_to_the_address_of_the_last_one(serving):
+    """Somebody else may be there by now, and would be shown the token."""
+    serving.log_in()
+    serving.kill()
+    end(keeper_of(serving))
+    with socket.socket() as squatter:
+        squatter.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        squatter.bind(("127.0.0.1", serving.port))
+        squatter.listen()
+        assert (
+            "Address already in use" in serving.world.corral("serve").stderr
+        )  # it got no further than its first steps
+    assert not (serving.files / "running.json").exists()
 
 
 def test_a_keeper_that_dies_beside_a_running_server_is_replaced_without_a_gap(serving):
     visitor, before, first = serving.log_in(), serving.host, keeper_of(serving)
     end(first)
     wait_until(lambda: keeper_of(serving) != first, "another keeper")
+    # Before it is told to go on, it would leave with the server.
+    wait_until(lambda: os.readlink(f"/proc/{keeper_of(serving).pid}/fd/0") == os.devnull, "its begin")
     assert not can_be_taken(serving.port)
     serving.kill()
     assert not can_be_taken(serving.port)
@@ -168,7 +194,7 @@ def test_a_server_killed_at_any_moment_of_its_start_leaves_a_keeper_that_the_nex
     """Killed between two of its steps: the next start neither fails nor meets its own keeper as a stranger."""
     serving = Serving(world)
     try:
-        for step in range(0, 26, 3):
+        for step in START_STEPS:
             serving.kill()
             end(keeper_of(serving))
             stopped = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Tabs whose terminal died come back as the very same conversation, once, or say why they don't."""
+"""Tabs whose terminal died come back as the same conversation, once, or say why they don't."""
 
 from __future__ import annotations
 
@@ -160,6 +160,15 @@ def test_a_refusal_is_shown_and_logged_with_the_same_reason_and_changes_nothing(
     assert serving.ask("POST", f"/api/tabs/{tab}/open", {}).status == 200
 
 
+def test_a_tab_whose_home_is_gone_says_so(serving):
+    tab = serving.start_tab()
+    talk(serving, tab, "here")
+    lose_everything(serving)
+    serving.wait_for_tab(tab, lambda one: one["state"] == "gone")
+    shutil.move(serving.world.root / ".kimi", serving.world.root / "away")
+    assert serving.ask("POST", f"/api/tabs/{tab}/open", {}).reason == "home_missing"
+
+
 def test_a_tab_that_was_never_identified_is_live_only_and_is_not_guessed(serving):
     install_silent_agent(serving)
     (serving.world.root / ".kimi").mkdir()
@@ -168,9 +177,7 @@ def test_a_tab_that_was_never_identified_is_live_only_and_is_not_guessed(serving
     # At once, and not after a time in which it seems to be starting: nobody will ever say which session it has.
     shown = serving.tabs()[tab]
     assert (shown["state"], shown["ref"], shown["restorable"]) == ("running", None, False)
-    assert shown["live_only_reason"] == (
-        "Kimi CLI tells which session it has only through hooks, and they are not installed"
-    )
+    assert shown["live_only_reason"] == ("Kimi CLI reports its session only through hooks, and they are not installed")
     assert serving.world.tab(tab)["reason"] == shown["live_only_reason"]
     (listed,) = list_own(serving)
     assert (listed["state"], listed["silence"]) == ("pending", shown["live_only_reason"])
@@ -190,7 +197,7 @@ def test_a_tab_with_hooks_is_starting_while_its_word_is_expected(serving):
     tab = serving.ask("POST", "/api/tabs", body).body["tab"]
     shown = serving.wait_for_tab(tab, lambda one: one["state"] == "starting")
     assert shown["ref"] and not shown["restorable"]
-    assert shown["live_only_reason"] == "its agent has not said yet which session it has"
+    assert shown["live_only_reason"] == "its agent has not reported its session yet"
     (listed,) = list_own(serving)
     assert (listed["state"], listed["silence"]) == ("pending", None)
 

@@ -74,8 +74,8 @@ def test_an_ended_program_is_shown_with_its_status(serving):
     while not any("exit" in one for one in viewer.controls):
         viewer.step()
     assert viewer.controls[-1] == {"exit": 0}
-    shown = serving.wait_for_tab(tab, lambda one: one["state"] == "ended")
-    assert (shown["exit_status"], shown["ended"]) == (0, "ended with exit status 0")
+    shown = serving.wait_for_tab(tab, lambda one: one["exit_status"] is not None)
+    assert (shown["state"], shown["exit_status"], shown["ended"]) == ("ended", 0, "ended with exit status 0")
 
 
 def test_what_ended_a_program_and_what_could_not_be_started_is_said_in_words(serving, world):
@@ -149,5 +149,7 @@ def test_a_directory_that_is_new_and_hooks_that_are_missing_are_asked_about_firs
     for nowhere in ("/nowhere/at/all", "", "/with\0nothing"):
         assert serving.ask("POST", "/api/tabs", {**body, "work_dir": nowhere}).reason == "work_dir_missing"
     assert serving.ask("POST", "/api/tabs", {**body, "provider": "qwen-code"}).reason == "provider_missing"
+    unknown = serving.ask("POST", "/api/tabs", {**body, "provider": "no-such-cli"})
+    assert (unknown.status, unknown.reason) == (404, "no_such_provider")
     assert serving.tabs() == {}
     assert list(serving.world.state.glob("bindings/*")) == []

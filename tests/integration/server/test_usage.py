@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from corral.server.messages import UsageDocument
 from tests.integration.server.serving import Serving
 from tests.integration.terminals.held import wait_until
 from tests.integration.usage.world import World, tear_first_page
@@ -25,6 +28,14 @@ def wait_for_reading(serving: Serving) -> None:
     """Until the server has read the logs and put the ledger away: it would find the damage by itself otherwise."""
     wait_until(lambda: (serving.sessions().get("s") or {}).get("usage"), "the first reading")
     assert serving.ask("GET", "/api/usage").body["total"]["events"] == 40
+
+
+@pytest.mark.parametrize("by", ["day", "day,model", "project", "session", "tool"])
+def test_the_answer_is_as_described(serving: Serving, by: str) -> None:
+    wait_for_reading(serving)
+    body = serving.ask("GET", f"/api/usage?by={by}").body
+    assert body["rows"] or by == "tool"
+    assert json.loads(msgspec.json.encode(msgspec.convert(body, UsageDocument))) == body
 
 
 def test_a_page_that_is_torn_is_told_and_the_same_answer_is_right(serving: Serving) -> None:

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 class Visitor:
     """Logs in by a code, then lives on its own key; what the server says is checked as the page checks it."""
 
-    def __init__(self, serving: Serving, code: str) -> None:
+    def __init__(self, serving: Serving, code: str, label: str = "Test 1.0 on Linux") -> None:
         self.serving = serving
         self.login, self.key = proofs.name_code(code), proofs.code_key(code)
-        given = self.prove("Test 1.0 on Linux")
+        given = self.prove(label)
         self.key = proofs.login_key(self.key, given["salt"])
         self.login = given["login"]
 

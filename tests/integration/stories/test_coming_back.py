@@ -125,7 +125,7 @@ def test_a_start_that_died_half_way_does_not_keep_the_next_one_out(serving):
     session_id = talk(serving, tab, "once")
     lose_everything(serving)
     script = (
-        "import os, sys, time\nfrom corral.model.key import SessionKey\nfrom corral.store.launches import Launches\n"
+        "import os, sys, time\nfrom corral.model.key import SessionKey\nfrom corral.state.launches import Launches\n"
         "state, home, scope, name = sys.argv[1:]\n"
         "fd = Launches(state).lock_session(SessionKey('kimi-cli', home, scope, name))\n"
         "print(fd, flush=True)\ntime.sleep(600)\n"

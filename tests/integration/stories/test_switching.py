@@ -85,6 +85,7 @@ def test_headless_agents_inside_a_tab_neither_take_it_over_nor_ring_for_it(servi
 @pytest.fixture
 def hooked(tmp_path: Path):
     made = HookWorld(tmp_path)
+    made.install("kimi-cli")  # what is reported counts only where it is
     yield made
     made.close()
 

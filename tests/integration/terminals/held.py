@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from corral.model.frames import Attached, Exit, Gap, HolderFrame, Modes, Output
 from corral.model.process import ProcessIdentity
 from corral.sidecar.processes import read_identity
 from corral.terminals.client import Client
-from corral.terminals.protocol import Attached, Exit, Gap, HolderFrame, Modes, Output
 from corral.terminals.start import Started, start_terminal
 
 ENV = {"PATH": "/usr/local/bin:/usr/bin:/bin", "TERM": "xterm-256color", "LANG": "C.UTF-8", "PS1": "$ "}

@@ -33,13 +33,13 @@ def tmux(world):
     def call(*words: str, server: str = "default") -> str:
         sockets.append(server)
         return subprocess.run(
-            ["tmux", "-L", server, "-f", "/dev/null", *words], env=world.env, check=True, capture_output=True, text=True, timeout=30,
+            ["tmux", "-L", server, "-f", "/dev/null", *words], env=world.env, check=True, capture_output=True, text=True, timeout=60,
         ).stdout.strip()  # fmt: skip
 
     yield call
     for server in set(sockets):
         subprocess.run(
-            ["tmux", "-L", server, "kill-server"], env=world.env, check=False, capture_output=True, timeout=30
+            ["tmux", "-L", server, "kill-server"], env=world.env, check=False, capture_output=True, timeout=60
         )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sys
 
+from corral.model.frames import Attached, Gap, Output, Picture, Size
 from corral.terminals.client import Client
-from corral.terminals.protocol import Attached, Gap, Output, Picture, Size
 from tests.integration.terminals.held import BASH
 
 LINES = 300_000

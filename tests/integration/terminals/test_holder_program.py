@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.terminals.protocol import Exit, Failed
+from corral.model.frames import Exit, Failed
 from corral.terminals.start import StartFailed
 from tests.integration.terminals.held import BASH, is_gone, wait_until
 

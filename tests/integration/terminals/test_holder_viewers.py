@@ -7,8 +7,10 @@ import sys
 
 import pytest
 
-from corral.terminals.client import Client, NotReachable, connect
-from corral.terminals.protocol import Attach, Failed, FrameReader, Hello, Input, Output, Size, encode
+from corral.errors import NotReachable
+from corral.model.frames import Attach, Failed, Hello, Input, Output, Size
+from corral.terminals.client import Client, connect
+from corral.terminals.protocol import FrameReader, encode
 from tests.integration.terminals.held import BASH, WAIT_SECONDS, wait_until
 
 

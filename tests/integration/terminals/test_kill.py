@@ -6,11 +6,12 @@ import signal
 
 import pytest
 
-from corral.engine.killing import kill_process
 from corral.errors import CorralError
 from corral.sidecar.processes import read_identity
+from corral.tabs.kill import kill_process
 from tests.integration.terminals.held import is_gone, wait_until
 from tests.integration.terminals.world import start_agent
+from tests.integration.top.lab import Lab
 
 
 def test_kill_ends_the_agent_and_says_how(world):
@@ -61,7 +62,7 @@ def test_a_dry_run_says_what_would_be_ended_and_why_and_ends_nothing(world):
     agent = start_agent(world)
     done = world.corral("kill", "in-a-window", "--dry-run")
     assert (done.returncode, done.stderr) == (0, "")
-    assert f"pid {agent.pid}" in done.stdout and "very process" in done.stdout
+    assert f"pid {agent.pid}" in done.stdout and "is verified" in done.stdout
     assert agent.exit_code is None
     assert world.corral("kill", "no-such-one", "--dry-run").returncode == 4
 
@@ -76,3 +77,15 @@ def test_kill_refuses_when_the_number_is_another_process_now(world):
         kill_process(other, told.append)
     assert told == []
     assert agent.exit_code is None
+
+
+def test_kill_refuses_a_process_that_serves_other_sessions_too(world):
+    lab = Lab(world)
+    try:
+        server = lab.start("one", "two")
+        done = world.corral("kill", "one", "--yes")
+        assert done.returncode == 1
+        assert "serves other sessions too" in done.stderr and "/two)" in done.stderr
+        assert server.process.poll() is None
+    finally:
+        lab.end()

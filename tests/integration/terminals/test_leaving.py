@@ -33,7 +33,7 @@ class Shell:
         wait_until(lambda: self.lines() == ["$"], "the shell")
 
     def tmux(self, *words: str) -> str:
-        done = subprocess.run(["tmux", *words], env=self.world.env, check=True, capture_output=True, timeout=30)
+        done = subprocess.run(["tmux", *words], env=self.world.env, check=True, capture_output=True, timeout=60)
         return done.stdout.decode()
 
     def type(self, *keys: str) -> None:
@@ -74,7 +74,7 @@ def test_a_picture_on_the_normal_screen_stays_and_the_message_has_a_line_of_its_
     # What the shell showed was scrolled away, not wiped.
     assert [line for line in shell.history().splitlines() if line] == [
         "$ echo before", "before", f"$ ./at {tab}",
-        "top", "[ half-typed ]", "bottom", f"corral: detached; corral attach {tab} comes back", "$",
+        "top", "[ half-typed ]", "bottom", f"corral: detached; corral attach {tab} returns to it", "$",
     ]  # fmt: skip
     assert shell.flags() == RESET
 
@@ -85,7 +85,7 @@ def test_a_program_with_a_screen_of_its_own_gives_the_shells_screen_back(shell):
     shell.type("C-\\")
     wait_until(lambda: shell.lines()[-1:] == ["$"], "the prompt")
     seen = shell.lines()
-    assert seen[-4:] == ["before", f"$ ./at {tab}", f"corral: detached; corral attach {tab} comes back", "$"]
+    assert seen[-4:] == ["before", f"$ ./at {tab}", f"corral: detached; corral attach {tab} returns to it", "$"]
     assert not any("picture" in line or "half" in line for line in seen)
     assert shell.flags() == RESET
 
@@ -94,7 +94,7 @@ def test_a_sequence_that_is_left_half_way_does_not_swallow_the_message(shell):
     tab = shell.attach(r"printf 'text\033]0;a title without end'", "text")
     shell.type("C-\\")
     wait_until(lambda: shell.lines()[-1:] == ["$"], "the prompt")
-    assert f"corral: detached; corral attach {tab} comes back" in shell.lines()
+    assert f"corral: detached; corral attach {tab} returns to it" in shell.lines()
 
 
 def test_a_program_that_ends_by_itself_has_the_last_word_where_it_put_it(shell):

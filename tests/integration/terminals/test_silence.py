@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from corral.errors import Silent
 from corral.terminals import silence
 from corral.terminals.client import Client, connect
 from corral.terminals.files import TerminalFiles, identity_of
-from corral.terminals.silence import Silent
 from corral.terminals.start import new_tab_id
 from tests.integration.terminals.held import BASH, wait_until
 

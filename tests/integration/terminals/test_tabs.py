@@ -108,8 +108,11 @@ def test_a_lost_tab_says_which_session_it_had_and_comes_back_as_itself(world):
     lost = world.tab(tab)
     assert (lost["standing"], lost["session"]["session_id"]) == ("lost", session)
     script = (
-        "import sys\nfrom corral.engine.opening import open_resumed\n"
-        "open_resumed(sys.argv[1], anyway=False, size=(80, 24), tell=print, tab=sys.argv[2])\n"
+        "import sys\nfrom corral.model.opening import Agreement\nfrom corral.sessions.naming import find_session\n"
+        "from corral.tabs.start import Starting\n"
+        "key = find_session(sys.argv[1]).key\n"
+        "with Starting(key, 'not resumed', agree=Agreement(trust=True), report=print) as starting:\n"
+        "    starting.resume_in_terminal(starting.look(), (80, 24), sys.argv[2])\n"
     )
     words = [sys.executable, "-c", script, session, tab]
     subprocess.run(words, env=world.env, check=True, timeout=60)

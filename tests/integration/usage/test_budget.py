@@ -72,4 +72,4 @@ def test_the_budget_is_in_the_configured_currency(world: World) -> None:
 def test_what_is_no_amount_is_told_so(world: World, amount: str) -> None:
     done = world.run("usage", f"--budget={amount}")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "is no amount" in done.stderr
+    assert "is not an amount" in done.stderr

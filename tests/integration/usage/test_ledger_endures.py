@@ -15,12 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.ledger_access import ask_ledger
 from corral.errors import CorralError
-from corral.store.ledger import Ledger
+from corral.usage.ledger import Ledger
+from corral.usage.ledger_access import ask_ledger
 from tests.integration.usage.test_usage_command import World
 from tests.integration.usage.world import tear_first_page
-from tests.unit.store.readings import kept_sums, kept_turns, true_sums, true_turns
+from tests.unit.usage.readings import kept_sums, kept_turns, true_sums, true_turns
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_damage_that_nobody_has_read_yet_does_not_get_into_a_copy(world: World) 
     world.session("t", world.line())
     assert world.events() == 2
     with sqlite3.connect(state_of(world) / "ledger.db") as db:
-        db.execute("UPDATE deeds SET at = at + 1")
+        db.execute("UPDATE actions SET at = at + 1")
         db.execute("UPDATE events SET output = 99 WHERE session = (SELECT id FROM sessions WHERE session_id = 't')")
     db.close()
     (state_of(world) / "ledger.db.1").unlink()
@@ -241,7 +241,7 @@ def test_a_price_that_leads_nowhere_is_told_as_long_as_it_does(world: World) -> 
     config = world.root / ".config" / "corral"
     config.mkdir(parents=True)
     (config / "config.toml").write_text('[prices."kimi-k2.5"]\nas = "nope"\n[prices."unused"]\nas = "neither"\n')
-    note = "the configuration prices 'kimi-k2.5' as 'nope', and no listed model is called so"
+    note = "the configuration prices 'kimi-k2.5' as 'nope', and no listed model has that name"
     assert world.usage()["notes"] == [note]
     assert world.usage()["notes"] == [note]  # now without reading anything
     assert world.usage("--since", "2026-12-31")["notes"] == []

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.usage.recorded import Recorded
 from tests.integration.usage.world import World, tear_first_page, tear_last_page
-from tests.unit.store.readings import set_schema
+from tests.unit.usage.readings import set_schema
 
 
 @pytest.fixture
@@ -84,7 +84,7 @@ def test_nothing_but_reading_the_views_is_possible(world: World, query: str) -> 
         ("SELECT sesion_id FROM turns", "did you mean session_id?"),
         ("SELECT * FROM usage_event", "did you mean usage_events?"),
         ("SELEKT 1", "syntax error"),
-        ("  ", "there is no query"),
+        ("  ", "no query was given"),
         ("-- nothing", "only SELECT can be run"),
     ],
 )

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from corral.model.key import Home
 from corral.model.record import SessionRecord, Skipped
-from corral.providers import Provider, kimi_cli
+from corral.providers.contract import Provider
+from corral.providers.kimi_cli import PROVIDER as kimi_cli
 from tests.providers.kimi_support import picture
 from tests.providers.reading import Memory
 

@@ -9,7 +9,7 @@ import pytest
 
 from corral import sidecar
 from corral.model.claim import BadClaim, Claim
-from corral.providers import kimi_cli
+from corral.providers.kimi_cli import PROVIDER as kimi_cli
 from tests.providers.evidence import all_claims
 from tests.providers.kimi_cli.support import BUCKET, FORK, NORMAL, WORK_DIR, home_at
 

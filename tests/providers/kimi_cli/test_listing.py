@@ -10,7 +10,7 @@ import pytest
 
 from corral.model.record import SessionRecord, TurnState
 from corral.model.restore import Refusal
-from corral.providers import kimi_cli
+from corral.providers.kimi_cli import PROVIDER as kimi_cli
 from tests.providers.evidence import all_claims
 from tests.providers.kimi_cli.support import (
     BUCKET,
@@ -107,7 +107,7 @@ class TestOddShapes:
         record = sessions(tree)["far"]
         assert record.work_dir is None
         assert "another machine" in record.notes[0]
-        refused = kimi_cli.read_guard(record)
+        refused = kimi_cli.transcript.read_guard(record)
         assert refused is not None
         assert refused.reason is Refusal.RESTORE_UNSUPPORTED
 
@@ -115,20 +115,20 @@ class TestOddShapes:
         (bucket / "old.jsonl").write_bytes(SYSTEM_LINE + USER_LINE)
         record = sessions(tree)["old"]
         assert (record.durable, record.work_dir, record.turn) == (True, WORK_DIR, TurnState.NONE)
-        assert kimi_cli.transcript_path(record) == str(bucket / "old.jsonl")
-        assert kimi_cli.read_guard(record) is None
+        assert kimi_cli.transcript.find_path(record) == str(bucket / "old.jsonl")
+        assert kimi_cli.transcript.read_guard(record) is None
 
     def test_a_legacy_file_beside_a_directory(self, tree: Path, bucket: Path) -> None:
         (bucket / "old.jsonl").write_bytes(SYSTEM_LINE + USER_LINE)
         (bucket / "old").mkdir()
         record = sessions(tree)["old"]
         assert record.durable
-        assert kimi_cli.transcript_path(record) == str(bucket / "old.jsonl")
+        assert kimi_cli.transcript.find_path(record) == str(bucket / "old.jsonl")
         make = bucket / "old" / "context.jsonl"
         make.write_bytes(SYSTEM_LINE)
         record = sessions(tree)["old"]
         assert not record.durable
-        assert kimi_cli.transcript_path(record) == str(make)
+        assert kimi_cli.transcript.find_path(record) == str(make)
 
     def test_strays_are_told_and_are_no_sessions(self, tree: Path, bucket: Path) -> None:
         make_session(tree / "sessions", "x-traversal")
@@ -150,7 +150,7 @@ class TestOddShapes:
         assert "kimi.json" in skipped(tree)
         record = sessions(tree)[NORMAL]
         assert record.work_dir is None
-        refused = kimi_cli.read_guard(record)
+        refused = kimi_cli.transcript.read_guard(record)
         assert refused is not None
         assert refused.reason is Refusal.WORK_DIR_UNREGISTERED
 

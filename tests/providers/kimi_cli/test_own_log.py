@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from corral.machine.processes import Process, ProcessTable
 from corral.model.process import OwnLog
 from corral.providers.kimi_cli.own_log import find_log, read_own_log
-from corral.system.processes import Process, ProcessTable
 
 # Opens the log to append, and writes what it is told. Its stderr leads into a pipe of its own once it has a session.
 WRITER = """
@@ -158,7 +158,7 @@ class TestGaps:
         other = Writer(running, log)
         other.write(line("Resuming session: a"))
         waiting = Writer(running, log, "list")
-        assert (waiting.log().openings, waiting.log().whole) == ((), False)
+        assert (waiting.log().openings, waiting.log().whole, waiting.log().has_begun) == ((), False, False)
 
     def gap(self, writer: Writer) -> str:
         found = writer.log()
@@ -171,6 +171,13 @@ class TestGaps:
         Writer(running, log).write(line("Resuming session: a"))
         writer.write(line("ACP client connected", where="kimi_cli.acp.server:on_connect:39"))
         assert "server" in self.gap(writer)
+        assert writer.log().beside_server and writer.log().has_begun
+
+    def test_a_server_that_began_long_after_it_is_another(self, log: Path, running: Running) -> None:
+        writer = Writer(running, log)
+        writer.write(line("Resuming session: a"))
+        writer.write(line("Starting ACP server on stdio", ago=-300, where="kimi_cli.acp:acp_main:12"))
+        assert not writer.log().beside_server
 
     def test_no_line_near_its_start(self, log: Path, running: Running) -> None:
         writer = Writer(running, log)

@@ -8,9 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+from corral.machine.processes import ProcessTable
 from corral.model.process import ProcessMode
-from corral.providers import kimi_cli
-from corral.system.processes import ProcessTable
+from corral.providers.kimi_cli import PROVIDER as kimi_cli
 
 
 class TestProcesses:
@@ -43,6 +43,18 @@ class TestProcesses:
         assert found is not None
         assert (found.identity.pid, found.home, found.group) == (pid, str(tmp_path / "share"), pid)
         assert found.mode is ProcessMode.HEADLESS
+
+    def test_one_without_a_terminal_may_be_a_server_unless_its_log_tells(
+        self, tmp_path: Path, running: list[subprocess.Popen[bytes]]
+    ) -> None:
+        log = tmp_path / "share" / "logs" / "kimi.log"
+        log.parent.mkdir(parents=True)
+        serving = self.script(tmp_path / "bin" / "kimi", f"log = open({str(log)!r}, 'a')")
+        found = self.recognise(self.start(running, sys.executable, serving))
+        assert found is not None and found.never_reports and not found.without_session
+        starting = self.script(tmp_path / "other" / "kimi")
+        found = self.recognise(self.start(running, sys.executable, starting))
+        assert found is not None and not found.never_reports and found.without_session
 
     def test_the_home_of_one_that_is_starting(self, tmp_path: Path, running: list[subprocess.Popen[bytes]]) -> None:
         script = self.script(tmp_path / "bin" / "kimi")

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 from corral.model.restore import Program
-from corral.providers import Environment, kimi_cli
+from corral.providers.contract import Environment
+from corral.providers.kimi_cli import PROVIDER as kimi_cli
 from tests.providers.kimi_support import install_npm, install_python
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from corral.model.record import SessionRecord, TurnState
-from corral.providers import kimi_cli
+from corral.providers.kimi_cli import PROVIDER as kimi_cli
 from tests.providers.kimi_cli.support import (
     KILLED,
     LONG,

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from corral.model.key import Home
 from corral.model.record import SessionRecord, Skipped
-from corral.providers import Provider, kimi_code
+from corral.providers.contract import Provider
+from corral.providers.kimi_code import PROVIDER as kimi_code
 from tests.providers.kimi_support import picture
 from tests.providers.reading import Memory
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from corral import sidecar
 from corral.model.claim import BadClaim, Claim
-from corral.providers import kimi_code
+from corral.providers.kimi_code import PROVIDER as kimi_code
 from tests.providers.evidence import all_claims
 from tests.providers.kimi_code.support import BUCKET, NORMAL, PARENT, WORK_DIR, home_at
 

@@ -11,7 +11,7 @@ import pytest
 
 from corral.model.record import SessionRecord, TurnState
 from corral.model.restore import Refusal
-from corral.providers import kimi_code
+from corral.providers.kimi_code import PROVIDER as kimi_code
 from tests.providers.evidence import all_claims
 from tests.providers.kimi_code.support import (
     BUCKET,
@@ -94,7 +94,7 @@ class TestOddShapes:
         (directory / "state.json").write_bytes(content)
         record = sessions(tree)["session_1"]
         assert (record.durable, record.work_dir, record.turn) == (False, None, TurnState.OPEN)
-        refused = kimi_code.read_guard(record)
+        refused = kimi_code.transcript.read_guard(record)
         assert refused is not None
         assert refused.reason is Refusal.TRANSCRIPT_MISSING
 
@@ -112,7 +112,7 @@ class TestOddShapes:
         shutil.copytree(bucket / NORMAL, bucket / "session_copy")
         record = sessions(tree)["session_copy"]
         assert (record.durable, record.not_durable_reason) == (False, "state.json names another session")
-        refused = kimi_code.read_guard(record)
+        refused = kimi_code.transcript.read_guard(record)
         assert refused is not None
         assert refused.reason is Refusal.IDENTITY_INVALID
 

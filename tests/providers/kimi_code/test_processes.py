@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from corral.providers import kimi_code
-from corral.system.processes import ProcessTable
+from corral.machine.processes import ProcessTable
+from corral.providers.kimi_code import PROVIDER as kimi_code
 from tests.providers.kimi_support import install_npm
 from tests.providers.node import find_node
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from corral.model.restore import Program
-from corral.providers import Environment, kimi_code
+from corral.providers.contract import Environment
+from corral.providers.kimi_code import PROVIDER as kimi_code
 from tests.providers.kimi_support import install_npm, install_python
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from corral.model.record import SessionRecord, TurnState
-from corral.providers import kimi_code
+from corral.providers.kimi_code import PROVIDER as kimi_code
 from tests.providers.kimi_code.support import (
     KILLED,
     LONG,

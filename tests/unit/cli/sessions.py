@@ -8,8 +8,8 @@ from corral.model.record import TurnState
 from corral.model.restore import Attach, Refusal, Refused, Resume
 from corral.model.session import AgentProcess, Session, Survey
 from corral.model.verdict import Liveness, State
-from corral.verdicts.state import decide_state
-from tests.unit.verdicts.facts import judged, record
+from corral.sessions.decide.state import decide_state
+from tests.unit.sessions.decide.facts import judged, record
 
 NOW = 1_000_000.0
 

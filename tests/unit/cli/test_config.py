@@ -57,7 +57,7 @@ def test_a_model_that_is_priced_as_one_that_nobody_lists_is_told(set_config, own
     set_config('[prices."My-Model"]\nas = "nope"\n[prices."hidden"]\nas = "kimi-k2.6"\n')
     assert main(["config"]) == 0
     assert capsys.readouterr().out.splitlines()[4:] == [
-        "price    My-Model: as nope  (no listed model is called so: it has no price)",
+        "price    My-Model: as nope  (no listed model has this name, so it has no price)",
         "price    hidden: as kimi-k2.6",
     ]
     assert main(["config", "--json"]) == 0

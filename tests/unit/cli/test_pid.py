@@ -18,7 +18,7 @@ def test_what_can_be_no_process_is_wrong_usage(text, capsys):
     with pytest.raises(SystemExit) as left:
         main(["pid", text])
     assert left.value.code == 2
-    assert "is no process id: a whole number from 1 to 4194304" in capsys.readouterr().err
+    assert "is not a process id: a whole number from 1 to 4194304" in capsys.readouterr().err
 
 
 def test_a_process_that_serves_nothing_and_one_that_is_gone_are_told_apart(capsys):

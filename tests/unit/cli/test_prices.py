@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from corral.cli.main import main
+from corral.machine.config import read_config
 from corral.prices.build import build_table
-from corral.system.config import read_config
-from corral.system.price_table import read_price_table, write_price_table
+from corral.usage.price_table import read_price_table, write_price_table
 
 pytestmark = pytest.mark.usefixtures("own_directories")
 
@@ -103,7 +103,7 @@ def test_a_setting_that_makes_no_sense_is_told_and_nothing_of_the_file_is_used(s
     assert config.problem is not None and said in config.problem
     assert (config.prices, config.currency, config.plans) == ({}, None, {})
     assert main(["prices"]) == 1
-    assert "until it is mended" in capsys.readouterr().err
+    assert "until it is fixed" in capsys.readouterr().err
 
 
 def test_refresh_keeps_a_table_of_ones_own(own_directories, capsys):

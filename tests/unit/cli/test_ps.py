@@ -7,11 +7,11 @@ from msgspec import structs
 
 from corral.cli.ps import render, short_ids
 from corral.cli.screen import age, cells, fit
+from corral.machine.text import one_line, safe
 from corral.model.claim import ClaimKind
 from corral.model.verdict import Liveness, State
-from corral.system.text import one_line, safe
 from tests.unit.cli.sessions import NOW, each_state, session, survey
-from tests.unit.verdicts.facts import judged
+from tests.unit.sessions.decide.facts import judged
 
 
 def lines(width=200, fold=False, colour=False, sessions=None):
@@ -43,7 +43,10 @@ def test_what_waits_and_what_was_lost_is_named():
 def test_doubt_is_one_line_when_folded_with_the_command_that_ends_it():
     text = lines(fold=True)
     assert not any("maybe open" in line for line in text)
-    assert "? 1 kimi-cli session may be open in pid 99: it reports to nobody. corral hooks install kimi-cli" in text
+    assert (
+        "? 1 kimi-cli session may be open in pid 99: corral can't see its session. corral hooks install kimi-cli"
+        in text
+    )
 
 
 def test_one_that_will_never_be_confirmed_does_not_seem_to_be_starting():
@@ -53,7 +56,7 @@ def test_one_that_will_never_be_confirmed_does_not_seem_to_be_starting():
     quiet = structs.replace(survey([asked, silent]), unattributed=())
     text = render(quiet, [asked, silent], fold_doubt=False, width=200, colour=False)
     assert [line.split()[1] for line in text[1:3]] == ["starting", "unconfirmed"]
-    assert "◌ nothing confirms the session of pid 4712: it reports to nobody. corral hooks install kimi-cli" in text
+    assert "◌ nothing confirms the session of pid 4712: its hooks do not report. corral hooks install kimi-cli" in text
     assert not any("hooks" in line for line in render(quiet, [asked], fold_doubt=False, width=200, colour=False))
     other = structs.replace(silent, key=structs.replace(silent.key, provider="kimi-code"))
     text = render(survey([silent, other]), [silent, other], fold_doubt=False, width=200, colour=False)
@@ -62,7 +65,7 @@ def test_one_that_will_never_be_confirmed_does_not_seem_to_be_starting():
 
 
 def test_the_last_line_counts_everything():
-    assert lines()[-1] == "3 live · 1 elsewhere · 1 unknown · 1 lost · 1 empty · 1 idle"
+    assert lines()[-1] == "3 live · 1 lost · 1 unknown · 1 elsewhere · 1 idle · 1 empty"
 
 
 @pytest.mark.parametrize("width", [40, 60, 80, 100, 120, 200])

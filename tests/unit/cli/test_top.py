@@ -20,7 +20,7 @@ from corral.model.metering import (
 )
 from corral.model.verdict import Liveness
 from tests.unit.cli.sessions import NOW, session
-from tests.unit.verdicts.facts import judged
+from tests.unit.sessions.decide.facts import judged
 
 PSS, RSS, MIXED = MemoryKind.PSS, MemoryKind.RSS, MemoryKind.MIXED
 
@@ -102,4 +102,4 @@ def test_what_is_used_in_words():
 def test_an_interval_that_is_none_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit) as left:
         main(["top", f"--interval={seconds}"])
-    assert left.value.code == 2 and "is no interval" in capsys.readouterr().err
+    assert left.value.code == 2 and "is not an interval" in capsys.readouterr().err

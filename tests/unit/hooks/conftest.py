@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.catalogue import find_provider
 from corral.hooks.install import Setting
 from corral.model.hook_target import HookTarget
+from corral.providers.registry import find_provider
 
 
 def target_of(provider: str) -> HookTarget:
-    target = find_provider(provider).hook_target
+    target = find_provider(provider).hooks()
     assert target
     return target
 

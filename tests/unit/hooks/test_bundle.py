@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from corral.engine.catalogue import all_providers
-from corral.hooks import bundle
 from corral.hooks.command import base_interpreter
+from corral.hooks.program import bundle
+from corral.providers.registry import all_providers
 
-PROVIDERS = Path(bundle.__file__).parent.parent / "providers"
+PROVIDERS = Path(bundle.__file__).parents[2] / "providers"
 
 
 def imports_of(source: bytes) -> set[str]:
@@ -46,16 +46,16 @@ def test_a_part_imports_only_the_standard_library_and_other_parts(name):
 @pytest.mark.parametrize("path", sorted(PROVIDERS.glob("*/reporter.py")), ids=lambda path: path.parent.name)
 def test_a_reporter_knows_no_other_provider_and_nothing_of_corrals_views(path):
     ours = {module for module in imports_of(path.read_bytes()) if module.startswith("corral.")}
-    allowed = ("corral.sidecar.", "corral.system.caller", "corral.system.reported")
+    allowed = ("corral.sidecar.", "corral.providers.kit.caller", "corral.providers.kit.reported")
     assert all(module.startswith(allowed) for module in ours), ours
 
 
 @pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)
 def test_a_provider_that_takes_hooks_has_its_reporter_in_the_program(provider):
     module = f"corral.providers.{provider.name.replace('-', '_')}.reporter"
-    assert (provider.hook_target is not None) == (module in bundle.list_sources())
-    if provider.hook_target is not None:
-        assert provider.hook_target.provider == provider.name
+    assert (provider.hooks() is not None) == (module in bundle.list_sources())
+    if provider.hooks() is not None:
+        assert provider.hooks().provider == provider.name
 
 
 def test_a_package_with_a_reporter_is_bundled_with_no_list_edited(tmp_path, monkeypatch):
@@ -101,7 +101,7 @@ def trace():
     env = {**os.environ, "KIMI_SHARE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code, *words], input=payload, capture_output=True, text=True, env=env)
     loaded = set(done.stdout.split())
-    assert "corral.hooks.report" in loaded and "corral.providers.kimi_cli.reporter" in loaded, done
+    assert "corral.hooks.program.report" in loaded and "corral.providers.kimi_cli.reporter" in loaded, done
     assert (tmp_path / "state" / "journal" / "kimi-cli").is_dir()
     slow = {"typing", "re", "json", "pathlib", "collections", "enum", "functools", "contextlib", "runpy", "hashlib"}
     assert loaded & {*slow, "corral.providers.kimi_code.reporter", "corral.sidecar.processes_darwin"} == set()

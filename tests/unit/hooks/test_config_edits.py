@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.hooks import json_config, toml_config
 from corral.hooks.command import hook_command, is_our_command
-from corral.hooks.edit import EditRefused, Entry, decode_config
-from corral.hooks.jsonc import parse
+from corral.hooks.edit import json_config, toml_config
+from corral.hooks.edit.entries import EditRefused, Entry, decode_config
+from corral.hooks.edit.jsonc import parse
 from tests.unit.hooks.configs import JSON, JSON_REFUSED, TOML, TOML_REFUSED
 
 COMMAND = hook_command("kimi-cli", "/data dir/it's", '/state "dir"')

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from corral.hooks import bundle
-from corral.hooks.command import program_path
-from corral.hooks.hook_program import ProgramRecord, find_unbroken_since
-from corral.hooks.install import Outcome, Setting, install, uninstall
-from corral.hooks.installed import Installation, read_installation
+from corral.hooks import command
+from corral.hooks import placed_program as hook_program
+from corral.hooks.command import base_interpreter, program_path
+from corral.hooks.install import Setting, install, uninstall
+from corral.hooks.installed import Installation, read_installation, record_path
+from corral.hooks.placed_program import ProgramRecord, find_unbroken_since
+from corral.hooks.program import bundle
 from corral.hooks.status import read_status
+from corral.model.hook_install import Outcome
 
 
 def look(setting: Setting) -> Installation:
@@ -125,8 +129,192 @@ def test_one_entry_that_kimi_code_rejects_breaks_all(make, fault):
     assert status.remedy is None  # only the person can mend it
 
 
+@pytest.mark.parametrize("number", [2**53, -(2**53)])
+def test_a_number_that_kimi_code_can_t_hold_breaks_all_hooks(make, number):
+    """Wherever it stands; its reader of TOML gives up (2.1.0, seen 2026-11)."""
+    setting = make("kimi-code", f"[a]\nb = [{{ c = {number} }}]\n".encode())
+    done = install(setting)
+    assert (done.outcome, str(number) in done.message) == (Outcome.BROKEN, True)
+    assert not look(setting).works
+    for text in (f"b = {abs(number) - 1}", f"b = {float(number)}"):
+        Path(setting.config_path).write_text(f"{text}\n")
+        install(setting)
+        assert look(setting).works
+    assert install(make("kimi-cli", f"b = {number}\n".encode())).outcome is Outcome.INSTALLED
+
+
 @pytest.mark.parametrize("entry", ['timeout = "10"', "timeout = 10.0", "flavour = 1", "matcher = 'x'"])
 def test_what_kimi_cli_accepts_is_no_fault(make, entry):
     setting = make("kimi-cli", f'[[hooks]]\nevent = "Stop"\ncommand = "true"\n{entry}\n'.encode())
     assert install(setting).outcome is Outcome.INSTALLED
     assert read_status(setting).works
+
+
+def replace_program(setting: Setting, how: str) -> None:
+    path = Path(program_path(setting.data_dir))
+    other = path.with_name("other")
+    match how:
+        case "emptied":
+            path.write_bytes(b"")
+        case "another script":
+            other.write_bytes(b"print('hello')\n")
+            other.rename(path)
+        case "one byte changed":
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data)
+        case "a link to an old file":
+            path.unlink()
+            path.symlink_to(path.with_name("old"))
+        case _:
+            path.unlink()
+            path.mkdir()
+
+
+@pytest.mark.parametrize(
+    "how", ["emptied", "another script", "one byte changed", "a link to an old file", "a directory"]
+)
+def test_a_file_that_is_not_the_program_reports_nothing(make, how):
+    setting = make("kimi-code", b"a = 1\n")
+    install(setting)
+    Path(program_path(setting.data_dir)).with_name("old").write_bytes(b"print('hello')\n")
+    replace_program(setting, how)
+    assert not look(setting).works
+    assert not read_status(setting).works
+    if how != "a directory":
+        install(setting)
+        assert look(setting).works and read_status(setting).works
+
+
+def test_a_program_that_came_back_by_a_link_leaves_a_gap_until_then(make):
+    setting = make("kimi-code", b"a = 1\n")
+    install(setting)
+    program = Path(program_path(setting.data_dir))
+    copy = program.with_name("copy")
+    copy.write_bytes(program.read_bytes())  # older than the link to it
+    time.sleep(0.02)
+    before = time.time()
+    time.sleep(0.02)
+    program.unlink()
+    program.symlink_to(copy)
+    assert look(setting).works and look(setting).unbroken_since > before
+
+
+def test_a_survey_while_the_program_is_replaced_finds_no_gap(make, monkeypatch):
+    setting = make("kimi-cli", b"a = 1\n")
+    install(setting)
+    since = look(setting).unbroken_since
+    put_older_program(setting)
+    seen: list[Installation] = []
+    stop_at = Path(setting.state_dir, "hooks", "program.json")
+    real = hook_program.write_private
+
+    def write(path: Path, data: bytes, *more: object) -> None:
+        if path == stop_at and bundle.find_problem(program_path(setting.data_dir)) is None:
+            seen.append(look(setting))  # the new file is there, and its record is not
+        real(path, data, *more)
+
+    monkeypatch.setattr(hook_program, "write_private", write)
+    install(setting)
+    assert [one.unbroken_since for one in seen] == [since]
+    assert look(setting).unbroken_since == since
+
+
+def use_interpreter(setting: Setting, interpreter: Path) -> None:
+    """As if corral ran by this Python when the hooks were installed."""
+    config, record = Path(setting.config_path), record_path(setting.state_dir, setting.provider, setting.home)
+    for path in (config, record):
+        path.write_text(path.read_text().replace(base_interpreter(), str(interpreter)))
+
+
+def test_an_interpreter_that_was_away_leaves_a_gap_until_it_is_back(make, tmp_path):
+    setting = make("kimi-code", b"a = 1\n")
+    install(setting)
+    interpreter = tmp_path / "python3"
+    interpreter.symlink_to(sys.executable)
+    use_interpreter(setting, interpreter)
+    assert look(setting).works
+    interpreter.unlink()
+    assert not look(setting).works
+    time.sleep(0.02)
+    before = time.time()
+    time.sleep(0.02)
+    interpreter.symlink_to(sys.executable)
+    assert look(setting).works and look(setting).unbroken_since > before
+
+
+def test_an_upgrade_that_brings_another_python_is_no_gap(make, tmp_path, monkeypatch):
+    setting = make("kimi-code", b"a = 1\n")
+    install(setting)
+    since = look(setting).unbroken_since
+    time.sleep(0.02)
+    interpreter = tmp_path / "python3"
+    interpreter.symlink_to(sys.executable)
+    monkeypatch.setattr(command, "base_interpreter", lambda: str(interpreter))
+    assert install(setting).outcome is Outcome.INSTALLED
+    assert look(setting).works and look(setting).unbroken_since == since
+    # What is true of the old one is not forgotten with it.
+    time.sleep(0.02)
+    interpreter.rename(tmp_path / "kept")
+    (tmp_path / "kept").rename(interpreter)
+    monkeypatch.undo()
+    assert install(setting).outcome is Outcome.INSTALLED
+    assert look(setting).unbroken_since > since
+
+
+def test_a_process_has_read_what_a_link_led_to_when_it_began(make, tmp_path):
+    """A link that leads to another file since is a change, however old that file is."""
+    setting = make("kimi-code", b"a = 1\n")
+    install(setting)
+    config = Path(setting.config_path)
+    hooked = config.with_name("hooked.toml")
+    config.rename(hooked)
+    time.sleep(0.02)
+    before = time.time()
+    time.sleep(0.02)
+    between = config.with_name("between.toml")
+    between.symlink_to(hooked.name)
+    config.symlink_to(between)
+    found = look(setting)
+    assert found.works and found.config_ctime is not None and found.config_ctime > before
+
+
+@pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code", "qwen-code"])
+def test_an_entry_of_ours_that_was_given_a_matcher_does_not_report_all(make, provider):
+    setting = make(provider, b"{}\n" if provider == "qwen-code" else b"a = 1\n")
+    install(setting)
+    config = Path(setting.config_path)
+    text = config.read_text()
+    if provider == "qwen-code":
+        narrowed = text.replace('"hooks": [\n', '"matcher": "startup",\n        "hooks": [\n', 1)
+    else:
+        narrowed = text.replace('event = "SessionStart"\n', 'event = "SessionStart"\nmatcher = "startup"\n')
+    assert narrowed != text
+    config.write_text(narrowed)
+    assert not look(setting).works
+    status = read_status(setting)
+    assert not status.works and any("matcher" in problem for problem in status.problems) and status.remedy
+    put_back_at = time.time()
+    assert install(setting).outcome is Outcome.INSTALLED
+    assert look(setting).works and look(setting).unbroken_since >= put_back_at
+    assert "startup" not in config.read_text() or provider == "qwen-code"
+
+
+def test_a_matcher_that_matches_all_is_none(make):
+    """kimi-cli 1.51 writes it when it rewrites its configuration (seen 2026-11)."""
+    setting = make("kimi-cli", b"a = 1\n")
+    install(setting)
+    config = Path(setting.config_path)
+    config.write_text(config.read_text().replace("timeout = 5", 'matcher = ""\ntimeout = 5'))
+    assert look(setting).works and install(setting).outcome is Outcome.UNCHANGED
+
+
+def test_hooks_that_report_to_another_place_are_not_heard(make, tmp_path):
+    setting = make("kimi-code", b"a = 1\n")
+    install(setting)
+    moved = tmp_path / "moved"
+    Path(setting.state_dir).rename(moved)
+    setting = msgspec.structs.replace(setting, state_dir=str(moved))
+    assert not look(setting).works
+    install(setting)
+    assert look(setting).works

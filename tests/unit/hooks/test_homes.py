@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.cli import hooks
-from corral.hooks.install import Outcome
+from corral.model.hook_install import Outcome
 
 
 @pytest.fixture

@@ -12,12 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.hooks import bundle
 from corral.hooks.command import base_interpreter, hook_command, program_path
-from corral.hooks.install import Outcome, install, uninstall
+from corral.hooks.install import install, uninstall
 from corral.hooks.installed import read_installation
+from corral.hooks.program import bundle
 from corral.hooks.status import read_status
 from corral.hooks.targets import events_for
+from corral.model.hook_install import Outcome
 from tests.unit.hooks.configs import JSON, JSON_REFUSED, TOML, TOML_REFUSED
 from tests.unit.hooks.conftest import target_of
 
@@ -157,7 +158,7 @@ def test_a_configuration_that_is_no_file_is_told_and_no_command_is_said_to_help(
     make_it(setting.config_path)
     status = read_status(setting)
     assert status.problems and status.problems[0].startswith("the configuration can't be read: ")
-    assert "until you have mended it" in status.problems[0] and status.remedy is None
+    assert "until you fix it" in status.problems[0] and status.remedy is None
     assert install(setting).outcome is Outcome.REFUSED
 
 

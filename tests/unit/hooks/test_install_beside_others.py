@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from corral.hooks import install as installer
-from corral.hooks.install import Outcome, install, uninstall
-from corral.hooks.jsonc import parse
+from corral.hooks.edit.jsonc import parse
+from corral.hooks.install import install, uninstall
+from corral.model.hook_install import Outcome
 
 COUNT_UP = """
 import os, random, sys, time

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from corral.model.claim import ClaimKind
 from corral.model.journal import Journal, JournalEvent, JournalEventKind
+from corral.sessions.decide.journal import claims_of, current_sessions
 from corral.sidecar.identity import ProcessIdentity
-from corral.verdicts.journal import claims_of, current_sessions
 
 START, END = JournalEventKind.START, JournalEventKind.END
 IDENTITY = ProcessIdentity("boot", 4026531836, 4711, 99)

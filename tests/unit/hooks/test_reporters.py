@@ -7,11 +7,11 @@ import os
 
 import pytest
 
-from corral.engine.catalogue import all_providers
-from corral.hooks.program import find_reporter
-from corral.hooks.reporter import Reporter
-from corral.providers import Environment
-from corral.system.caller import Caller
+from corral.hooks.program.main import find_reporter
+from corral.hooks.program.reporter import Reporter
+from corral.providers.contract import Environment
+from corral.providers.kit.caller import Caller
+from corral.providers.registry import all_providers
 
 MODULES = [f"corral.providers.{name}.reporter" for name in ("kimi_cli", "kimi_code", "qwen_code")]
 KIMI_CODE = {"client_type": "kimi_code_cli"}
@@ -64,6 +64,6 @@ def test_the_hook_and_corral_agree_on_the_home(provider, moved, tmp_path, monkey
         monkeypatch.delenv(name)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    reporter = importlib.import_module(f"{provider.__name__}.reporter")
+    reporter = importlib.import_module(f"corral.providers.{provider.name.replace('-', '_')}.reporter")
     env = Environment(home_dir=str(tmp_path), variables=variables, extra_homes={})
     assert reporter.find_home(caller("x")) == provider.homes(env)[0].path

@@ -113,29 +113,3 @@ def test_what_an_ended_login_was_given_is_void_at_once(files, credentials):
     assert credentials.find_caller(None, f"corral, ticket.{ticket.ticket}") is None
     assert credentials.begin(login, proofs.new_nonce()) is None
     assert not credentials.end(login)
-
-
-def test_other_users_of_a_full_house_do_not_push_out_the_owner():
-    """The oldest of whoever has most goes; who has few stays."""
-    from corral.server.connections import Crowd
-
-    class One:
-        def __init__(self, number: int) -> None:
-            self.client = ("127.0.0.1", number)
-            self.transport = self
-            self.gone = False
-
-        def abort(self) -> None:
-            self.gone = True
-
-    crowd = Crowd(256)
-    owner = [One(number) for number in range(5)]
-    for one in owner:
-        crowd.enter(one, 1000)  # type: ignore[arg-type]
-    others = [One(number) for number in range(1000, 3000)]
-    for number, one in enumerate(others):
-        crowd.enter(one, number % 3)  # type: ignore[arg-type]
-    assert not any(one.gone for one in owner)
-    assert sum(not one.gone for one in others) <= 64 - 5
-    crowd.prove(owner[0].client)
-    assert not owner[0].gone

@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.server.pace import Pace
-from corral.server.terminal_socket import merge_output
-from corral.terminals.protocol import OUTPUT, FrameReader, Gap, Output, ProtocolError, decode, encode
+from corral.model.frames import Gap, Output, ProtocolError
+from corral.server.terminal_socket import Pace
+from corral.terminals.line import merge_output
+from corral.terminals.protocol import OUTPUT, FrameReader, decode, encode
 
 
 def split(*frames) -> list[tuple[int, bytes]]:

@@ -17,7 +17,7 @@ from corral import sidecar
 from corral.sidecar import RuntimeRecord, session_file
 from corral.sidecar.atomic import Directory
 from corral.sidecar.processes import OtherPlatform
-from corral.sidecar.shared import could_be_another
+from corral.sidecar.session_file import could_be_another
 from tests.unit.sidecar.written import code, put, write
 
 

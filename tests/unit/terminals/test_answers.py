@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.terminals.answers import strip_answers
-from corral.terminals.queries import QueryFilter
+from corral.terminals.queries import QueryFilter, strip_answers
 
 ANSWERS = [
     b"\x1b[?62;22c",

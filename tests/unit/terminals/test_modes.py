@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.terminals.modes import Modes
+from corral.terminals.modes import ModeReader, Modes
 
 TUI = (
     b"text\x1b[?1049h\x1b[?1h\x1b=\x1b[?2004h\x1b[?1002;1006h\x1b[?1004h\x1b[?25l\x1b]0;a title\x1b\\"
@@ -15,11 +15,15 @@ TUI = (
 )
 
 
-def after(*parts: bytes) -> Modes:
-    modes = Modes()
+def read(*parts: bytes) -> ModeReader:
+    reader = ModeReader()
     for part in parts:
-        modes.feed(part)
-    return modes
+        reader.feed(part)
+    return reader
+
+
+def after(*parts: bytes) -> Modes:
+    return read(*parts).modes
 
 
 def test_a_full_screen_program_is_understood():
@@ -30,9 +34,9 @@ def test_a_full_screen_program_is_understood():
         True, False, True, False, True, True, True, True,
     ]  # fmt: skip
     restored = modes.restore()
-    for part in (b"\x1b=", b"\x1b[?25l", b"\x1b[4 q", b"\x1b[>4;2m", b"a title"):
+    for part in ("\x1b=", "\x1b[?25l", "\x1b[4 q", "\x1b[>4;2m", "a title"):
         assert part in restored
-    assert modes.keyboard(alternate=True) == b"\x1b[<99u\x1b[>1u"
+    assert modes.keyboard(alternate=True) == "\x1b[<99u\x1b[>1u"
 
 
 @pytest.mark.parametrize("cut", range(1, len(TUI)))
@@ -46,17 +50,17 @@ def test_one_byte_at_a_time_is_the_same():
 
 @given(st.lists(st.sampled_from([TUI[:30], TUI[30:], b"\x1b[?1049l", b"\x1bc", b"\x1b[!p", b"\x1b]2;x\x07", b"\x1b"])))
 def test_what_restores_leads_to_itself(parts):
-    modes = after(*parts)
-    if modes.incomplete_bytes == 0:
-        again = after(modes.restore())
-        assert again.restore() == modes.restore()
+    reader = read(*parts)
+    if reader.incomplete_bytes == 0:
+        again = after(reader.modes.restore().encode())
+        assert again.restore() == reader.modes.restore()
 
 
 @given(st.lists(st.binary(max_size=40), max_size=20))
 def test_any_bytes_are_taken(parts):
-    modes = after(*parts)
-    modes.restore()
-    assert modes.incomplete_bytes <= 4097
+    reader = read(*parts)
+    reader.modes.restore()
+    assert reader.incomplete_bytes <= 4097
 
 
 def test_leaving_puts_everything_back():
@@ -64,7 +68,7 @@ def test_leaving_puts_everything_back():
     modes = after(TUI, left)
     assert modes.alternate == 0
     screen = pyte.Screen(80, 24)
-    pyte.ByteStream(screen).feed(b"$ \x1b[?25l" + b"".join(_readable(modes.restore())))
+    pyte.ByteStream(screen).feed(b"$ \x1b[?25l" + b"".join(_readable(modes.restore().encode())))
     assert not screen.cursor.hidden
     assert (screen.cursor.x, screen.cursor.y) == (2, 0)
 
@@ -76,21 +80,37 @@ def _readable(restored: bytes):
 
 def test_each_screen_has_its_own_keyboard():
     modes = after(b"\x1b[>1u\x1b[?1049h\x1b[>5u")
-    assert modes.keyboard(alternate=False) == b"\x1b[<99u\x1b[>1u"
-    assert modes.keyboard(alternate=True) == b"\x1b[<99u\x1b[>5u"
-    assert after(TUI[:10]).keyboard(alternate=False) == b""
+    assert modes.keyboard(alternate=False) == "\x1b[<99u\x1b[>1u"
+    assert modes.keyboard(alternate=True) == "\x1b[<99u\x1b[>5u"
+    assert after(TUI[:10]).keyboard(alternate=False) == ""
 
 
-def test_a_reset_forgets():
+def test_a_reset_forgets_all_but_the_title():
     modes = after(TUI, b"\x1bc")
-    assert (modes.title, modes.alternate, modes.is_on(25), modes.is_on(2004)) == ("", 0, True, False)
+    assert (modes.title, modes.alternate, modes.is_on(25), modes.is_on(2004)) == ("a title", 0, True, False)
+
+
+def test_of_modes_that_undo_each_other_the_last_change_is_said_last():
+    assert after(b"\x1b[?1002h\x1b[?1000h\x1b[?1002l").restore() == "\x1b[?1000h\x1b[?1002l"
+
+
+def test_colours_that_a_program_set_come_back_and_go_with_it():
+    modes = after(b"\x1b]4;3;#102030;9;?\x07\x1b]11;#222222\x1b\\\x1b]10;#111111\x07\x1b]110\x07")
+    assert modes.restore() == "\x1b]4;3;#102030\x1b\\\x1b]11;#222222\x1b\\"
+    assert modes.undo() == "\x1b[0m\x1b]104;3\x1b\\\x1b]111\x1b\\"
+    assert after(modes.restore().encode(), modes.undo().encode()).restore() == ""
+
+
+def test_what_is_shown_at_once_only_when_it_is_whole_is_said_after_all_else():
+    modes = after(b"\x1b[?2026h\x1b[?25l")
+    assert (modes.restore(), modes.finish()) == ("\x1b[?25l", "\x1b[?2026h")
 
 
 def test_a_title_without_end_costs_no_memory_and_what_follows_is_read():
-    modes = after(b"\x1b]0;", *([b"x" * 10_000] * 50))
-    assert modes.incomplete_bytes <= 4097
-    modes.feed(b"\x07\x1b[?2004h")
-    assert modes.is_on(2004)
+    reader = read(b"\x1b]0;", *([b"x" * 10_000] * 50))
+    assert reader.incomplete_bytes <= 4097
+    reader.feed(b"\x07\x1b[?2004h")
+    assert reader.modes.is_on(2004)
 
 
 def test_a_title_is_one_printable_line():

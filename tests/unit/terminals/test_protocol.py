@@ -6,16 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.terminals.protocol import (
-    MAGIC,
-    MAX_FRAME,
+from corral.model.frames import (
     Ask,
     Attach,
     Attached,
     End,
     Exit,
     Failed,
-    FrameReader,
     Gap,
     Hello,
     Info,
@@ -29,9 +26,8 @@ from corral.terminals.protocol import (
     Unknown,
     Visible,
     Welcome,
-    choose_version,
-    encode,
 )
+from corral.terminals.protocol import MAGIC, MAX_FRAME, FrameReader, choose_version, encode
 
 u16, u64 = st.integers(0, 2**16 - 1), st.integers(0, 2**64 - 1)
 FRAMES = st.one_of(

@@ -109,6 +109,24 @@ def test_a_string_whose_beginning_is_gone_is_begun_again_so_that_none_of_it_is_t
     assert screen.normal.line(0).cells == list("text")
 
 
+@pytest.mark.parametrize("name", ["feed", "resize"])
+def test_a_fault_in_what_is_shown_is_told_and_ends_nothing(monkeypatch, name):
+    told: list[str] = []
+    stream = Stream(PAGE, SIZE, told.append)
+    stream.feed(b"\x1b[?2004hbefore\r\n")
+    stream.read_all()
+    stream.feed(b"more")
+    with monkeypatch.context() as broken:
+        broken.setattr(Screen, name, lambda *_: 1 / 0)
+        stream.resize(90, 20)
+        stream.read_all()
+    assert told == ["the screen is lost: ZeroDivisionError('division by zero')"]
+    stream.feed(b"after")
+    beginning = stream.begin_now(whole=True, history=True)
+    assert b"after" in beginning.picture and b"\x1b[?2004h" in beginning.picture
+    assert beginning.size == (90, 20)
+
+
 def test_sizes_are_told_where_they_changed():
     stream = stream_of(b"one")
     stream.resize(90, 20)

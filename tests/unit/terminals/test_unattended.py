@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.terminals.unattended import Unattended
+from corral.terminals.queries import Unattended
 
 
 @pytest.mark.parametrize(

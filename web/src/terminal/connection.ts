@@ -1,6 +1,7 @@
 /** One terminal's connection: attaches, comes back at the byte it had, keeps what is typed meanwhile. No screen here. */
-import { Backoff } from "../backoff.ts";
-import { DoorError, forgetToken, socketProtocols } from "../door.ts";
+import { Backoff } from "../server/backoff.ts";
+import { DoorError, forgetToken, socketProtocols } from "../server/door.ts";
+import { decode } from "../server/foreign.ts";
 import { MODES, readOutput, REPLAY, writeInput, type Control } from "./protocol.ts";
 
 const ATTACH_MS = 10_000;
@@ -145,7 +146,7 @@ export class Connection {
       });
     socket.onmessage = (event: MessageEvent<string | ArrayBuffer>) => {
       if (this.#socket !== socket) return;
-      if (typeof event.data === "string") this.#takeControl(JSON.parse(event.data) as Control);
+      if (typeof event.data === "string") this.#takeControl(decode<Control>(event.data));
       else this.#takeOutput(event.data);
     };
     socket.onclose = (event) => this.#lost(socket, event.code);

@@ -1,6 +1,7 @@
 /** A terminal as the page shows it: a screen and its connection, with what the person should know about both. */
-import { store } from "../store.svelte.ts";
+import { store } from "../store/store.svelte.ts";
 import { Connection, type Phase } from "./connection.ts";
+import { FIRST_STATE, WholeCharacters } from "./engine.ts";
 import { isAnswer, isPointer } from "./protocol.ts";
 import { makeScreen, readTheme, type Screen } from "./screen.ts";
 
@@ -31,6 +32,7 @@ export class TerminalView {
 
   screen: Screen;
   #connection: Connection;
+  #characters = new WholeCharacters();
   #replaying = 0;
 
   /** `kept` was typed for the terminal that this tab had before: the person decides what becomes of it. */
@@ -49,7 +51,7 @@ export class TerminalView {
     const address = `${scheme}//${location.host}/api/tabs/${encodeURIComponent(tab)}/terminal`;
     const wire = {
       write: (bytes: Uint8Array, replay: boolean, done: () => void) => this.#write(bytes, replay, done),
-      reset: () => this.#afterWritten(() => this.screen.terminal.reset()),
+      reset: () => this.#reset(),
       size: (columns: number, rows: number) => this.#takeSize(columns, rows),
       wanted: () => this.wanted(),
       changed: () => this.#takeStatus(),
@@ -148,10 +150,16 @@ export class TerminalView {
 
   #write(bytes: Uint8Array, replay: boolean, done: () => void): void {
     if (replay) this.#replaying += 1;
-    this.screen.terminal.write(bytes, () => {
+    this.screen.terminal.write(this.#characters.take(bytes), () => {
       if (replay) this.#replaying -= 1;
       done();
     });
+  }
+
+  #reset(): void {
+    this.#characters.forget();
+    this.#afterWritten(() => this.screen.terminal.reset());
+    this.screen.terminal.write(FIRST_STATE);
   }
 
   #takeSize(columns: number, rows: number): void {

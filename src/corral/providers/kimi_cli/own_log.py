@@ -1,4 +1,4 @@
-"""The log that a running kimi-cli keeps open: which home it is of, and which sessions the process opened.
+"""The log that a running kimi-cli keeps open: its home, the sessions the process opened, and what it could have open.
 
 Every opening and every switch writes one line. All processes of a home write to the same file, and a prompt in it
 may contain anything; so a line found can be another's or forged, and only adds a session that may be open. What
@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from corral.machine import procfs
+from corral.machine.processes import Process
 from corral.model.key import is_valid_id
-from corral.model.process import Opening, OwnLog
-from corral.system import procfs
-from corral.system.processes import Process
+from corral.model.process import WHOLE_HOME, Opening, OwnLog, Reach
 
 LOG_PROVEN = ("1.51.0",)
 """Versions whose lines, and whose order of steps at a start, were read in the source and seen (2026-11)."""
@@ -101,7 +101,8 @@ def read_own_log(process: Process, log: LogFile) -> OwnLog:
     """What the process wrote there about sessions, from its start to its own last line."""
     found = OwnLog(path=log.path.removesuffix(_DELETED), pid=(procfs.read_ns_pids(process.pid) or (process.pid,))[-1])
     if not _has_opened_one(process):
-        return structs.replace(found, reason="it has opened no session yet, or has become a server")
+        reason = "it has opened no session yet, or has become a web server"
+        return structs.replace(found, has_begun=False, reason=reason)
     try:
         fd = os.open(f"/proc/{process.pid}/fd/{log.number}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError as error:
@@ -117,7 +118,8 @@ def read_own_log(process: Process, log: LogFile) -> OwnLog:
 def _has_opened_one(process: Process) -> bool:
     """kimi 1.51 leads stderr into a pipe of its own right after the line that names its first session.
 
-    Before, in its list of sessions, and again when it turns into a web server, stderr is what it was given (2026-11).
+    Before, in its list of sessions, and again when it turns into a web server, stderr is what it was given. `acp`
+    and the workers of the web page do it as soon as they have opened the log (2026-11).
     """
     links = dict(process.descriptors())
     pipe = links.get(2, "")
@@ -130,7 +132,7 @@ def _has_opened_one(process: Process) -> bool:
 def _read(found: OwnLog, fd: int, log: LogFile, process: Process) -> OwnLog:
     status = os.fstat(fd)
     if not stat.S_ISREG(status.st_mode) or not _is_ours(log, status, process):
-        return structs.replace(found, reason="its log is no file of this home")
+        return structs.replace(found, reason="its log is not a file of this home")
     if log.position > status.st_size:
         return structs.replace(found, reason="its log was cut off")
     if status.st_size > _LARGEST:
@@ -150,6 +152,7 @@ def _read(found: OwnLog, fd: int, log: LogFile, process: Process) -> OwnLog:
             if line.is_opening and line.session_id and is_valid_id(line.session_id)
         ),
         whole=problem is None,
+        beside_server=any(line.session_id is None and (line.stamp or 0.0) <= span.start_end for line in lines),
         reason=problem,
     )
 
@@ -272,3 +275,24 @@ def _parse_stamp(line: bytes) -> float | None:
         return calendar.timegm((*date, 0, 0, 0)) + thousandths / 1000
     except (ValueError, OverflowError):
         return None
+
+
+_STARTING_S = 60.0
+
+
+def find_reach(process: Process, home: str) -> Reach:
+    """Its terminal UI opens sessions of its own work directory only.
+
+    kimi 1.51.0: its list shows those of other directories, and refuses them; `--session` of another directory's id
+    makes a new session here (2026-11). `acp` and `web` open any, and need no terminal, or listen. While it starts,
+    its directory is the one it was called in, with `-w` another than the session's: there its log has to tell.
+    """
+    if process.is_on_terminal is not True or process.listens is not False or process.cwd_id is None:
+        return WHOLE_HOME
+    log = find_log(process)
+    own = read_own_log(process, log) if log is not None else OwnLog(path="", pid=process.pid)
+    if own.beside_server:
+        return WHOLE_HOME
+    if not own.whole and time.time() - process.started_at < _STARTING_S:
+        return WHOLE_HOME
+    return Reach(directories=(process.cwd_id,), ids=own.session_ids, renamed=not own.whole)

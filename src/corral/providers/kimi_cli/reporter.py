@@ -6,23 +6,26 @@ from __future__ import annotations
 
 import os
 
-from corral.system.caller import has_terminal, is_older, read_proc, read_words
-from corral.system.reported import (
+from corral.providers.kit.caller import has_terminal, is_older, read_proc, read_words
+from corral.providers.kit.reported import (
     MAX_MODEL,
     candidate_dirs,
     first_existing_dir,
     home_in_force,
     is_directory,
     model_in_payload,
+    read_by_name,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from corral.system.caller import Caller
-    from corral.system.reported import Payload
+    from corral.providers.kit.caller import Caller
+    from corral.providers.kit.reported import Payload
 
 name = "kimi-cli"
 moves_on_start = True
+read = read_by_name
+HOME = ("KIMI_SHARE_DIR", ".kimi")
 MAX_BUCKETS = 20_000
 _WORDS = (b"kimi", b"kimi-cli", b"kimi-legacy", b"kimi_cli")
 
@@ -38,7 +41,7 @@ def recognise(caller: Caller, payload: Payload) -> bool | None:
 
 
 def find_home(caller: Caller) -> str:
-    return home_in_force(caller, "KIMI_SHARE_DIR", ".kimi")
+    return home_in_force(caller, *HOME)
 
 
 def find_scope(caller: Caller, payload: Payload, home: str) -> str | None:

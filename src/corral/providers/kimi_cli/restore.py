@@ -1,14 +1,14 @@
-"""The way back into a kimi-cli session, and the check without which a resume destroys its history."""
+"""Getting back into a kimi-cli session, the check without which a resume destroys its history, and a fresh start."""
 
 from __future__ import annotations
 
 import os
 
-from corral.model.key import Home
+from corral.model.key import Home, SessionKey
 from corral.model.record import SessionRecord
-from corral.model.restore import Command, Program, Refusal, Refused, Resume
-from corral.providers.kimi_cli.places import HOME_VARIABLE
-from corral.providers.kimi_cli.registry import LOCAL, WorkDir, read_registry
+from corral.model.restore import Command, Program, Refusal, Refused, Resume, Start
+from corral.providers.kimi_cli.processes import HOME, NAME
+from corral.providers.kimi_cli.sessions import LOCAL, WorkDir, read_registry
 
 
 def transcript_path(record: SessionRecord) -> str:
@@ -74,18 +74,39 @@ def read_guard(record: SessionRecord) -> Refused | None:
     return None
 
 
-def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume:
+def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume | Refused:
     """`-w` names the directory exactly as kimi.json does; the caller has made sure that it is known."""
     work_dir = record.work_dir or ""
     return Resume(
         argv=(program.path, "-w", work_dir, "--session", record.session_id),
         cwd=work_dir,
-        env={} if home.is_default else {HOME_VARIABLE: home.path},
+        env=HOME.environment(home),
+        # kimi 1.51 deletes it when it does not find the session, for whatever reason (2026-11).
+        keep=(transcript_path(record),),
+    )
+
+
+def plan_start(work_dir: str, session_id: str | None, program: Program, home: Home) -> Start | Refused:
+    """kimi 1.51 makes a session of an id that it does not know, and files it under the directory (2026-11)."""
+    registry = read_registry(home.path)
+    if registry.problem is not None:
+        return Refused(
+            reason=Refusal.WORK_DIR_UNREGISTERED,
+            message=f"{registry.problem}, and kimi-cli does not start with such a file",
+            remedy=(f"repair or move away {home.path}/kimi.json",),
+        )
+    chosen = () if session_id is None else ("--session", session_id)
+    scope = WorkDir(work_dir, LOCAL).bucket
+    return Start(
+        argv=(program.path, "-w", work_dir, *chosen),
+        cwd=work_dir,
+        env=HOME.environment(home),
+        key=None if session_id is None else SessionKey(NAME, home.path, scope, session_id),
     )
 
 
 def _start_once(home: str, work_dir: str) -> str:
     from shlex import quote
 
-    prefix = "" if os.path.basename(home) == ".kimi" else f"{HOME_VARIABLE}={quote(home)} "
+    prefix = "" if os.path.basename(home) == ".kimi" else f"{HOME.variable}={quote(home)} "
     return f"{prefix}kimi -w {quote(work_dir)}"

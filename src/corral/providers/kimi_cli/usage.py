@@ -2,32 +2,261 @@
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Iterator
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta, Struct
+
+from corral.machine.visits import Visits
+from corral.model.key import Home, is_valid_id
+from corral.model.record import Skipped
 from corral.model.usage import TokenUsage, UsageBatch, UsageSource
-from corral.providers.kimi_cli.usage_lines import (
-    LOG,
-    SHELLS,
-    STEP_MARKERS,
-    Message,
-    Payload,
-    Record,
-    find_command,
-    find_seconds,
-    unwrap,
-)
-from corral.providers.kimi_cli.usage_quick import CALL, CALL_END, LINE, STATUS, TURN_END, is_whole
-from corral.system.log_records import Takers, list_earlier, make_known, read_records
-from corral.system.usage_batch import Gathered, clean_word, name_call
+from corral.providers.kimi_cli.processes import NAME
+from corral.providers.kimi_cli.sessions import LOCAL, list_buckets, read_registry
+from corral.providers.kit.foreign_json import ForeignDecoder
+from corral.providers.kit.log_records import LogForm, Takers, list_earlier, make_known, read_records
+from corral.providers.kit.usage_batch import Gathered, clean_word, name_call
+from corral.sidecar.files import Unreadable, read_regular
 
-UNRECORDED_KINDS: tuple[str, ...] = (
-    "side questions (/btw) asked in the terminal",
-    "session titles made by the web interface",
-    "attempts that failed and were repeated",
-    "the last turn of a killed process, until the session goes on",
-    "the last request of a sub-agent that was killed",
+# Lines as kimi-cli 1.51 writes them (2026-11), taken apart without decoding.
+#
+# Only a short cut, and the cheaper the fewer lines pass it by: any other line is decoded. Inside JSON text quotes are
+# escaped, so that a name in quotes is a name and never something that somebody wrote.
+
+_WORD = rb"([!#-\[\]-~]{1,200}+)"
+_COUNT = rb"([0-9]{1,15}+)"
+_DULL = (
+    rb"(?:C(?:ontentPart|ompactionEnd)|Tool(?:Result|CallPart)|Approval(?:Request|Response)|QuestionRequest"
+    rb'|Notification|Hook(?:Triggered|Resolved)|PlanDisplay)"'
 )
-"""Calls that kimi-cli 1.51 makes and that leave no trace in its logs (2026-11)."""
+_STATUS = (
+    rb'StatusUpdate", "payload": \{[^{]*+\{"input_other": ' + _COUNT + rb', "output": ' + _COUNT + rb", "
+    rb'"input_cache_read": '
+    + _COUNT
+    + rb', "input_cache_creation": '
+    + _COUNT
+    + rb'\}, "message_id": "'
+    + _WORD
+    + rb'"'
+    rb'(?:, "plan_mode": [a-z]++)?+(?:, "mcp_status": null)?+\}\}\}\Z'
+)
+_CALL = (
+    rb'ToolCall", "payload": \{"type": "function", "id": "' + _WORD + rb'", "function": \{"name": "' + _WORD + rb'", '
+    rb'"arguments": "(?:\{\\"command\\": \\"([A-Za-z0-9_.+-]{1,64}+)(?=[ ;&|<>()]|\\"[,}]))?+'
+)
+_INSIDE = rb'SubagentEvent", "payload": \{(?:"[a-z_]+": (?:"[^"\\\n]*+"|null), )*+"event": \{"type": "'
+LINE = re.compile(
+    rb'\{(?:"timestamp": ([0-9]{10}\.[0-9]{1,7}+), "message": \{"type": "(?:'
+    rb"(?P<dull>" + _DULL + rb")"
+    rb'|(?P<step>StepBegin", "payload": \{"n": [0-9]++\}\}\}\Z)'
+    rb"|(?P<status>" + _STATUS + rb")"
+    rb"|(?P<call>" + _CALL + rb")"
+    rb'|(?P<end>TurnEnd", "payload": \{\}\}\}\Z)'
+    rb'|(?P<turn>TurnBegin", "payload": \{"user_input": )'
+    rb"|(?P<dull_inside>" + _INSIDE + rb"(?:" + _DULL + rb'|StepBegin"|TurnBegin"|TurnEnd"))'
+    rb')|(?P<head>"type": "metadata", ))'
+)
+"""Of calls and turns only the beginning: `is_whole` tells the rest."""
+STATUS = (1, *range(LINE.groupindex["status"] + 1, LINE.groupindex["status"] + 6))
+"""Groups: the time, input, output, cache read, cache creation, message id."""
+CALL = (1, *range(LINE.groupindex["call"] + 1, LINE.groupindex["call"] + 4))
+"""Groups: the time, the call's id, the tool's name, the program of a shell command where it is plain to see."""
+CALL_END = b'"}, "extras": null}}}'
+TURN_END = b"}}}"
+USAGE_END = b'"message_id": '
+_BEGIN = b'{"timestamp": '
+
+
+def is_whole(line: re.Match[bytes], ending: bytes) -> bool:
+    """Whether a line of which the beginning was matched is one record: it ends like one, and no other goes on in it."""
+    data, start, end = line.string, line.pos, line.endpos
+    return data.endswith(ending, start, end) and data.find(_BEGIN, start + 1, end) < 0
+
+
+_LATEST = 1e11  # epoch seconds; larger numbers are milliseconds
+_USAGE_MARKER = b'"token_usage"'
+STEP_MARKERS = (_USAGE_MARKER, b'"StepBegin"', b'"TurnBegin"', b'"TurnEnd"', b'"StepInterrupted"')
+_MARKERS = (*STEP_MARKERS, b'"ToolCall"', b'"SteerInput"', b'"CompactionBegin"', b'"BtwBegin"', b'"ToolCallRequest"')
+_RECORD_HEAD = re.compile(r'\{"timestamp": ?[-+.0-9eE]+, ?"message": ?\{"type"')
+_is_marked = re.compile(b"|".join(map(re.escape, _MARKERS))).search
+SHELLS = frozenset({"Shell", "Bash", "CMD", "PowerShell"})
+
+_Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+
+
+class Usage(Struct):
+    input_other: _Count
+    output: _Count
+    input_cache_read: _Count = 0
+    input_cache_creation: _Count = 0
+
+    @property
+    def tokens(self) -> TokenUsage:
+        return TokenUsage(
+            input=self.input_other,
+            cache_read=self.input_cache_read,
+            cache_write=self.input_cache_creation,
+            output=self.output,
+        )
+
+
+class _Function(Struct):
+    name: str | None = None
+
+
+class Payload(Struct):
+    token_usage: Usage | None = None
+    message_id: str | int | None = None
+    id: str | int | None = None
+    name: str | None = None
+    function: _Function | None = None
+    agent_id: str | None = None
+    parent_tool_call_id: str | None = None
+    task_tool_call_id: str | None = None
+    event: Message | None = None
+
+
+class Message(Struct):
+    type: str
+    payload: Payload
+
+
+class Record(Struct):
+    message: Message
+    timestamp: float | None = None
+
+
+class _CallFunction(Struct):
+    arguments: str | None = None
+
+
+class _CallPayload(Struct):
+    arguments: str | None = None
+    function: _CallFunction | None = None
+    event: _CallMessage | None = None
+
+
+class _CallMessage(Struct):
+    payload: _CallPayload
+
+
+class _CallRecord(Struct):
+    message: _CallMessage
+
+
+class _Arguments(Struct):
+    command: str
+
+
+_CALL_RECORD = ForeignDecoder(_CallRecord)
+_ARGUMENTS = ForeignDecoder(_Arguments)
+
+
+def unwrap(message: Message) -> tuple[str | None, str | None, Message]:
+    """The sub-agent's id, else the call that older versions name it by, and the event itself."""
+    agent = legacy = None
+    while message.type == "SubagentEvent":
+        payload = message.payload
+        if payload.event is None:
+            break
+        agent, legacy = payload.agent_id, payload.task_tool_call_id or payload.parent_tool_call_id
+        message = payload.event
+    return agent, legacy, message
+
+
+def find_command(line: bytes) -> str | None:
+    """What a shell tool was told to run; only for finding the program's name in it."""
+    record = _CALL_RECORD.decode(line)
+    payload = record.message.payload if record else None
+    while payload is not None and payload.event is not None:
+        payload = payload.event.payload
+    if payload is None:
+        return None
+    text = payload.function.arguments if payload.function else payload.arguments
+    arguments = _ARGUMENTS.decode(text.encode(errors="replace")) if text else None
+    return arguments.command if arguments else None
+
+
+def find_seconds(stamp: float | None) -> float | None:
+    if stamp is None:
+        return None
+    at = stamp / 1000 if stamp >= _LATEST else stamp
+    return at if 0 < at < _LATEST else None
+
+
+def _has_time(record: Record) -> bool:
+    return find_seconds(record.timestamp) is not None
+
+
+LOG = LogForm("kimi-cli", ForeignDecoder(Record), _RECORD_HEAD, LINE, USAGE_END, _is_marked, _has_time)
+
+
+def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
+    """The log of every session and of every sub-agent that has one; who reads one that is no file says so."""
+    visits = visits or Visits()
+    visits.scan_below(f"{home.path}/sessions")
+    by_bucket = read_registry(home.path).by_bucket
+    for bucket in list_buckets(home.path):
+        if isinstance(bucket, Skipped):
+            continue
+        known = by_bucket.get(bucket.name)
+        work_dir = known.path if known is not None and known.kaos == LOCAL else None
+        for session_id in bucket.sessions:
+            for path, agent in _list_logs(f"{bucket.path}/{session_id}", visits):
+                yield UsageSource(
+                    provider=NAME,
+                    home=home.path,
+                    scope=bucket.name,
+                    session_id=session_id,
+                    path=path,
+                    agent=agent,
+                    work_dir=work_dir,
+                )
+
+
+def _list_logs(session: str, visits: Visits) -> Iterator[tuple[str, str | None]]:
+    for entry in visits.scan(session):
+        if entry.name == "wire.jsonl":
+            # kimi 1.51: whatever starts a sub-agent is written to its parent's log as well (2026-11)
+            visits.tie(session, entry.path)
+            yield entry.path, None
+        elif entry.name == "subagents" and entry.is_dir(follow_symlinks=False):
+            for agent in visits.scan(entry.path):
+                if agent.is_dir(follow_symlinks=False) and is_valid_id(agent.name):
+                    for log in visits.scan(agent.path):
+                        if log.name == "wire.jsonl":
+                            visits.settle(agent.path)
+                            yield log.path, agent.name
+
+
+_LARGEST = 4 << 20
+
+
+class _Model(Struct):
+    model: str | None = None
+
+
+class _Config(Struct):
+    default_model: str | None = None
+    models: dict[str, _Model] = {}
+
+
+def read_default_model(home: str) -> str | None:
+    """As config.toml names it now; None when it does not, or can't be read."""
+    content = read_regular(os.path.realpath(os.path.join(home, "config.toml")), _LARGEST)
+    if isinstance(content, Unreadable):
+        return None
+    try:
+        config = msgspec.toml.decode(content.data, type=_Config)
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
+        return None
+    if not config.default_model:
+        return None
+    named = config.models.get(config.default_model)
+    return named.model if named and named.model else config.default_model
 
 
 def read_usage(source: UsageSource, since: int, fd: int) -> UsageBatch:
@@ -138,7 +367,7 @@ class _Reading:
 
     def _count_turn(self, stamp: str, at: float, kind: str) -> None:
         if self._agent is None:  # what a sub-agent is told is part of its parent's turn
-            self.found.do(f"turn:{stamp}:{kind}", at, "turn")
+            self.found.act(f"turn:{stamp}:{kind}", at, "turn")
 
     def _take_status(self, payload: Payload, stamp: float, at: float) -> None:
         if payload.token_usage is not None:
@@ -186,7 +415,7 @@ class _Reading:
 
     def _do_call(self, agent: str | None, stamp: str, at: float, call: str, name: str, tool: str) -> None:
         key = f"tool:{stamp}:{call}" if agent is None else f"tool:{agent}:{call}:{name}"
-        self.found.do(key, at, "tool", tool)
+        self.found.act(key, at, "tool", tool)
 
     def _make_agent_key(self, agent: str, message: str | None, tokens: TokenUsage) -> str:
         """The same for a sub-agent's own record and its mirror, whose times differ."""

@@ -1,111 +1,60 @@
-"""Which running processes are kimi-code. It hides its command line behind a title; its environment stays."""
+"""kimi-code as it is installed and run, and which running processes are it."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from corral.machine.processes import Process, ProcessTable
 from corral.model.process import ProcessMode, Recognised
-from corral.providers.kimi_code.places import HOME_VARIABLE, NAME
-from corral.providers.kimi_code.programs import PACKAGE
-from corral.system.processes import Process, ProcessTable
+from corral.providers.kimi_code import reporter
+from corral.providers.kit.homes import HomePlace
+from corral.providers.kit.recognition import Cli, Modes, NodeRun, find_node_run, find_top
 
-if TYPE_CHECKING:
-    from corral.system.programs import Installed
-
-_TITLE = "kimi-code"
-_SERVERS = frozenset({"acp", "web", "server"})
-_HEADLESS = frozenset({"-p", "--prompt"})
-_RUNTIMES = ("node", "MainThread", "bun", "kimi")
+NAME, PACKAGE = reporter.name, reporter.PACKAGE
+HOME = HomePlace(NAME, *reporter.HOME)
+CLI = Cli(
+    name=NAME,
+    package=PACKAGE,
+    commands=("kimi", "kimi-code"),
+    home=HOME,
+    modes=Modes(servers=frozenset({"acp", "web", "server"}), headless=frozenset({"-p", "--prompt"})),
+    # kimi-cli's helpers are titled kimi-code-worker and kimi-code-bg-worker: only the exact name counts.
+    runtimes=frozenset({"kimi-code", "node", "MainThread", "bun", "kimi"}),
+)
 
 
 def recognise(process: Process, table: ProcessTable) -> Recognised | None:
-    """Ours if it has the title, or is node about to take it, whoever runs it."""
+    """Ours if it has the title, which hides its command line and not its environment, or is Node about to take it."""
     if not _is_mine(process):
         return None
-    return Recognised(
-        provider=NAME,
-        identity=process.identity,
-        started_at=process.started_at,
-        home=_find_home(process),
-        mode=_find_mode(process.arguments),
-        group=_find_group(process, table),
-        terminal=process.terminal,
-        version=_find_version(process),
-        work_dir=process.cwd,
-    )
+    run = _find_run(process)
+    mode = (CLI.modes.decide(run.words) if run else None) or ProcessMode.UNKNOWN
+    group, version = find_top(process, table, _is_mine), run.version if run else _find_mapped_version(process)
+    return CLI.recognise(process, home=HOME.find_of(process), mode=mode, group=group, version=version)
 
 
 def _is_mine(process: Process) -> bool:
-    if process.is_kernel or process.state in {"Z", "X"}:
+    if not CLI.may_run(process):
         return False
-    # kimi-cli's helpers are titled kimi-code-worker and kimi-code-bg-worker: only the exact name counts.
-    if process.comm != _TITLE and process.comm not in _RUNTIMES:
-        return False
-    if process.comm == _TITLE and process.arguments == (_TITLE,):
-        return True
-    return _find_script(process) is not None
+    return process.arguments == (process.comm,) == (NAME,) or _find_run(process) is not None
 
 
-def _find_script(process: Process) -> str | None:
-    """Before the title is set: the real path of kimi-code's script that node was asked to run."""
-    for word in process.arguments[1:4]:
-        if word.startswith("-"):
-            continue
-        if not word.startswith("/") or not _may_be_script(word):
-            return None
-        real = os.path.realpath(word)
-        package = _find_npm_package(real)
-        if package is None or package.product != PACKAGE:
-            return None
-        # search-worker.mjs indexes transcripts for another process, and serves no session.
-        return None if "worker" in os.path.basename(real) else real
-    return None
+def _find_run(process: Process) -> NodeRun | None:
+    """Before the title is set: kimi-code's script that Node was asked to run."""
+    run = find_node_run(process, PACKAGE, _may_be_script)
+    # search-worker.mjs indexes transcripts for another process, and serves no session.
+    return run if run is not None and "worker" not in os.path.basename(run.script) else None
 
 
-def _may_be_script(word: str) -> bool:
-    return os.path.basename(word) in {"kimi", "kimi-code"} or f"/{PACKAGE}/" in word
+def _may_be_script(path: str) -> bool:
+    return os.path.basename(path) in CLI.commands or f"/{PACKAGE}/" in path
 
 
-def _find_home(process: Process) -> str | None:
-    if chosen := process.environ.get(HOME_VARIABLE):
-        return chosen if chosen.startswith("/") else None
-    if home := process.environ.get("HOME"):
-        return f"{home}/.kimi-code"
-    return None
+def _find_mapped_version(process: Process) -> str | None:
+    """From an addon of the package that it has mapped."""
+    from corral.providers.kit.programs import find_npm_package
 
-
-def _find_mode(arguments: tuple[str, ...]) -> ProcessMode:
-    words = arguments[2:]
-    if words and words[0] in _SERVERS:
-        return ProcessMode.SERVER
-    if _HEADLESS.intersection(words):
-        return ProcessMode.HEADLESS
-    return ProcessMode.UNKNOWN
-
-
-def _find_group(process: Process, table: ProcessTable) -> int:
-    """The top-most of its launchers that are kimi-code too; a nested run has a shell between."""
-    top = process.pid
-    for parent in table.ancestors(process):
-        if not _is_mine(parent):
-            break
-        top = parent.pid
-    return top
-
-
-def _find_version(process: Process) -> str | None:
-    """From its script while that can be seen, else from an addon of the package that it has mapped."""
-    script = _find_script(process)
-    paths = (script,) if script else (path for path in process.mapped_files() if f"/{PACKAGE}/" in path)
-    for path in paths:
-        package = _find_npm_package(path)
-        if package is not None and package.product == PACKAGE:
+    for path in process.mapped_files():
+        if f"/{PACKAGE}/" in path and (package := find_npm_package(path)) and package.product == PACKAGE:
             return package.version
     return None
-
-
-def _find_npm_package(path: str) -> Installed | None:
-    from corral.system.programs import find_npm_package
-
-    return find_npm_package(path)

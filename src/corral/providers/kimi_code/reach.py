@@ -7,11 +7,11 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from corral.machine.process_homes import identify
+from corral.machine.processes import Process
 from corral.model.process import WHOLE_HOME, Reach
+from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.sidecar.files import FileBytes, read_regular
-from corral.system.foreign_json import ForeignDecoder
-from corral.system.process_homes import identify
-from corral.system.processes import Process
 
 _LARGEST = 4 << 20
 

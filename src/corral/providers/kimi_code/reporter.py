@@ -6,20 +6,28 @@ from __future__ import annotations
 
 import os
 
-from corral.system.caller import find_npm_version, has_terminal, is_node, read_small, read_variable
-from corral.system.reported import first_existing_dir, home_in_force, is_directory, model_in_payload
+from corral.providers.kit.caller import find_npm_version, has_terminal, is_node, read_small, read_variable
+from corral.providers.kit.reported import (
+    first_existing_dir,
+    home_in_force,
+    is_directory,
+    model_in_payload,
+    read_by_name,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from corral.system.caller import Caller
-    from corral.system.reported import Payload
+    from corral.providers.kit.caller import Caller
+    from corral.providers.kit.reported import Payload
 
 name = "kimi-code"
 # It starts a fork that it does not move to (2.1.0, seen 2026-11).
 moves_on_start = False
+read = read_by_name
 MAX_BUCKETS = 20_000
 MAX_INSTANCES = 64
-_PACKAGE = "@moonshot-ai/kimi-code"
+PACKAGE = "@moonshot-ai/kimi-code"
+HOME = ("KIMI_CODE_HOME", ".kimi-code")
 
 
 def recognise(caller: Caller, payload: Payload) -> bool | None:
@@ -28,7 +36,7 @@ def recognise(caller: Caller, payload: Payload) -> bool | None:
 
 
 def find_home(caller: Caller) -> str:
-    return home_in_force(caller, "KIMI_CODE_HOME", ".kimi-code")
+    return home_in_force(caller, *HOME)
 
 
 def find_scope(caller: Caller, payload: Payload, home: str) -> str | None:
@@ -49,7 +57,7 @@ find_model = model_in_payload
 def find_version(caller: Caller) -> str | None:
     # It hides its command line, but not the variable in which a shell says what it ran.
     script = read_variable(caller, "_")
-    return find_npm_version(caller, script, _PACKAGE) if script else None
+    return find_npm_version(caller, script, PACKAGE) if script else None
 
 
 def serves_many(caller: Caller, home: str) -> bool:

@@ -1,13 +1,14 @@
-"""The way back into a kimi-code session: in its own directory, by its own id."""
+"""Getting back into a kimi-code session: what stands against it, what it would drop, and a fresh start."""
 
 from __future__ import annotations
 
 from corral.model.key import Home
 from corral.model.record import SessionRecord
-from corral.model.restore import Program, Refusal, Refused, Resume
-from corral.providers.kimi_code.places import HOME_VARIABLE
-from corral.providers.kimi_code.sessions import WIRE
-from corral.providers.kimi_code.state import read_state
+from corral.model.restore import Loss, Program, Refusal, Refused, Resume, Start
+from corral.providers.kimi_code.processes import HOME
+from corral.providers.kimi_code.sessions import WIRE, is_json, read_state
+from corral.providers.kit.transcripts import open_transcript
+from corral.sidecar.files import Unreadable
 
 
 def transcript_path(record: SessionRecord) -> str:
@@ -27,7 +28,7 @@ def read_guard(record: SessionRecord) -> Refused | None:
     if state.id != record.session_id:
         return Refused(
             reason=Refusal.IDENTITY_INVALID,
-            message=f"{record.path}/state.json names another session than the directory it lies in",
+            message=f"{record.path}/state.json names another session than the directory it is in",
         )
     if record.work_dir is not None and state.cwd != record.work_dir:
         return Refused(
@@ -38,10 +39,63 @@ def read_guard(record: SessionRecord) -> Refused | None:
     return None
 
 
-def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume:
+def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume | Refused:
     """There is no option for the directory: kimi-code must be started in the session's own."""
     return Resume(
         argv=(program.path, "-r", record.session_id),
         cwd=record.work_dir or "",
-        env={} if home.is_default else {HOME_VARIABLE: home.path},
+        env=HOME.environment(home),
     )
+
+
+def plan_start(work_dir: str, session_id: str | None, program: Program, home: Home) -> Start | Refused:
+    """kimi 2.1 knows no option for the directory, and refuses an id that it did not make (2026-11)."""
+    return Start(argv=(program.path,), cwd=work_dir, env=HOME.environment(home), key=None)
+
+
+_PROMPT = b'"turn.prompt"'
+_BOM = b"\xef\xbb\xbf"
+
+
+def read_loss(record: SessionRecord) -> Loss | None:
+    """What is readable behind the first line of the main agent's log that is not JSON. Reads the log whole.
+
+    kimi 2.1 reads this log line by line when it resumes. At the first whole line that is not JSON it stops, keeps
+    what is before, and drops the rest for good; a wire.jsonl.bak is left only if there is none yet. Seen to make it
+    stop: a cut line, blanks, NUL bytes, two records on one line, NaN. Seen to be passed: an empty line, JSON that
+    is no object, bytes that are no UTF-8 in a text. A torn last line without its end goes alone. The log of a
+    sub-agent is not touched by a resume (2026-11).
+    """
+    return find_loss(transcript_path(record))
+
+
+def find_loss(path: str) -> Loss | None:
+    """The same of a log at this path."""
+    transcript = open_transcript(path)
+    if isinstance(transcript, Unreadable):
+        return None
+    damaged: int | None = None
+    lines = prompts = 0
+    with transcript:
+        for line in transcript.forward(transcript.size):
+            data = (line.data.removeprefix(_BOM) if line.offset == 0 else line.data).removesuffix(b"\r")
+            if not data:
+                continue
+            if damaged is None:
+                damaged = line.offset if line.ended and not is_json(data) else None
+            elif is_json(data):
+                lines += 1
+                prompts += _PROMPT in data
+    if damaged is None or not lines:
+        return None
+    return Loss(path=path, line=_number_of_line(path, damaged), lines=lines, prompts=prompts)
+
+
+def _number_of_line(path: str, offset: int) -> int:
+    """Counted from 1, empty ones too, as an editor does."""
+    number = 1
+    with open(path, "rb") as file:
+        while offset and (part := file.read(min(offset, 1 << 20))):
+            offset -= len(part)
+            number += part.count(b"\n")
+    return number

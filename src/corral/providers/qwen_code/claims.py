@@ -10,12 +10,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from corral.machine.filesystem import is_on_network
+from corral.machine.processes import ProcessTable
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import Home
-from corral.providers.qwen_code.homes import NAME
-from corral.providers.qwen_code.places import is_session_id
+from corral.providers.qwen_code.homes import NAME, is_session_id
 from corral.sidecar.files import Unreadable, read_regular
-from corral.system.filesystem import is_on_network
 
 _LIMIT = 64 << 10
 _FILE_NAME = re.compile(r"([1-9][0-9]{0,9})(-[0-9a-f]{8})?\.json\Z")
@@ -23,7 +23,7 @@ _START = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}):([0-9]{1,19}
 _SCHEMA = 1
 
 
-def list_claims(home: Home) -> Iterator[Claim | BadClaim]:
+def list_claims(home: Home, table: ProcessTable) -> Iterator[Claim | BadClaim]:
     """The registry: it is right where runtime.json is not (one session opened twice)."""
     directory = os.path.join(home.path, "sessions")
     on_network = is_on_network(home.path)
@@ -60,7 +60,7 @@ def _read_registry(home: Home, path: str, name: str, on_network: bool) -> Claim 
     if start is None:
         return bad("procStart is not a boot id and start ticks")
     if not is_session_id(record.sessionId):
-        return bad("sessionId is no session id")
+        return bad("sessionId is not a session id")
     return Claim(
         kind=ClaimKind.REGISTRY,
         provider=NAME,

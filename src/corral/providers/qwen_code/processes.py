@@ -1,17 +1,15 @@
-"""Which running processes are Qwen Code, and which of them belong to one run."""
+"""Qwen Code as it is installed and run, which running processes are it, and which of them belong to one run."""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Sequence
+from msgspec import structs
 
-from msgspec import Struct
-
+from corral.machine.processes import Process, ProcessTable
+from corral.machine.procfs import read_bytes, read_ns_pids
 from corral.model.process import ProcessMode, Recognised, ToldByChild
-from corral.providers.qwen_code.homes import NAME, find_home
-from corral.providers.qwen_code.places import is_session_id
-from corral.system.processes import Process, ProcessTable
-from corral.system.procfs import read_bytes, read_ns_pids
+from corral.providers.kit.recognition import Cli, Modes, NodeRun, find_node_run
+from corral.providers.qwen_code import reporter
+from corral.providers.qwen_code.homes import HOME, NAME, find_home, is_session_id
 
 CHILD_VARIABLES = (
     "QWEN_CODE",
@@ -26,41 +24,42 @@ CHILD_VARIABLES = (
 )
 """What the shells and hooks of a running Qwen inherit: a Qwen started from there must not take them for its own."""
 
-PACKAGE = "@qwen-code/qwen-code"
-
-# Node names its main thread, and so the process, "MainThread" since version 24 (seen 2026-11).
-_INTERPRETERS = frozenset({"node", "nodejs", "MainThread"})
-_NODE_OPTIONS_WITH_VALUE = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C"})
-_NO_SCRIPT = frozenset({"-e", "--eval", "-p", "--print", "-pe"})
-_ENTRIES = frozenset({"qwen", "cli-entry.js"})
-_CLI = "cli.js"
-
-_SESSION = b"QWEN_CODE_SESSION_ID="
-
-_NOT_AGENTS = frozenset(
-    {"auth", "board", "extensions", "extension", "hooks", "mcp", "review", "sandbox", "sessions", "update"}
-)
-_SERVERS = frozenset({"serve", "channel"})
-_ACP = frozenset({"--acp", "--experimental-acp"})
+PACKAGE = reporter.PACKAGE
 _PROMPTS = frozenset({"-p", "--prompt"})
-_INFORMS = frozenset({"--version", "-v", "--help", "-h", "--list-extensions", "-l"})
-_OPTIONS_WITH_VALUE = frozenset(
+_ACP = frozenset({"--acp", "--experimental-acp"})
+_NOT_AGENTS = frozenset(
     {
-        "-m", "--model", "--fallback-model", "-i", "--prompt-interactive", "-o", "--output-format",
-        "--input-format", "-r", "--resume", "--session-id", "--approval-mode", "--auth-type", "-e",
-        "--extensions", "--channel", "--include-directories", "--add-dir", "--allowed-tools",
-        "--system-prompt", "--append-system-prompt",
+        "auth", "board", "extensions", "extension", "hooks", "mcp", "review", "sandbox", "sessions", "update",
+        "--version", "-v", "--help", "-h", "--list-extensions", "-l",
     }
 )  # fmt: skip
-
-
-class _Invocation(Struct, frozen=True):
-    """A command line of Qwen: which of its files Node runs, and the words after it."""
-
-    is_cli: bool
-    """The bundled CLI itself, not the wrapper that starts it."""
-    words: tuple[str, ...]
-    version: str | None
+_WITH_VALUE = frozenset(
+    {
+        "-m", "--model", "--fallback-model", "-i", "--prompt-interactive", "-o", "--output-format",
+        "--input-format", "-r", "--resume", "--session-id", "--approval-mode", "--auth-type", "-e", "--extensions",
+        "--channel", "--include-directories", "--add-dir", "--allowed-tools", "--system-prompt",
+        "--append-system-prompt",
+    }
+)  # fmt: skip
+CLI = Cli(
+    name=NAME,
+    package=PACKAGE,
+    commands=("qwen",),
+    home=HOME,
+    modes=Modes(
+        servers=_ACP | {"serve", "channel"},
+        headless=_PROMPTS,
+        not_agents=_NOT_AGENTS,
+        with_value=_WITH_VALUE,
+    ),
+    # Node names its main thread, and so the process, "MainThread" since version 24 (seen 2026-11).
+    runtimes=frozenset({"node", "nodejs", "MainThread"}),
+)
+_LEVELS = frozenset({"qwen", "cli-entry.js", "cli.js"})
+"""The scripts of one run, by name: the wrapper, and `_CLI`, which it starts. 0.15.10: the command is a link to cli.js,
+and both levels keep the command's name."""
+_CLI = "cli.js"
+_SESSION = b"QWEN_CODE_SESSION_ID="
 
 
 def recognise(process: Process, table: ProcessTable) -> Recognised | None:
@@ -71,103 +70,54 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
     wrapper itself, with an ACP child. A `qwen` that a tool runs begins with the wrapper again: that is its
     own run, also where it is a direct child of the process that runs the tool.
     """
-    invocation = _find_invocation(process)
-    if invocation is None:
+    run = _find_run(process)
+    mode = _decide_mode(run, process) if run is not None else None
+    if run is None or mode is None:
         return None
-    mode = _tell_mode(invocation.words, process.terminal is not None)
-    if mode is None:
-        return None
-    return Recognised(
-        provider=NAME,
-        identity=process.identity,
-        started_at=process.started_at,
-        home=_find_home(process),
-        mode=mode,
-        group=_find_top(process, invocation, table).pid,
-        terminal=process.terminal,
-        version=invocation.version,
-        work_dir=process.cwd,
-        told=_find_told(process, table) if _is_one_shot(invocation) else None,
+    found = CLI.recognise(
+        process, home=_find_home(process), mode=mode, group=_find_top(process, run, table).pid, version=run.version
     )
+    return structs.replace(found, told=_find_told(process, table)) if _is_one_shot(run) else found
 
 
-def _find_invocation(process: Process) -> _Invocation | None:
-    if process.comm not in _INTERPRETERS or process.state == "Z":
+def _find_run(process: Process) -> NodeRun | None:
+    if not CLI.may_run(process):
         return None
-    words = process.arguments[1:]
-    position = 0
-    while position < len(words) and words[position].startswith("-"):
-        if words[position] in _NO_SCRIPT:
-            return None
-        position += 2 if words[position] in _NODE_OPTIONS_WITH_VALUE else 1
-    if position >= len(words):
-        return None
-    script, rest = words[position], words[position + 1 :]
-    name = script.rpartition("/")[2]
-    if name != _CLI and name not in _ENTRIES:
-        return None
-    path = os.path.realpath(os.path.join(process.cwd or "/", script))
-    from corral.system.programs import find_npm_package
-
-    installed = find_npm_package(path)
-    # An update removes the package under a running process: then its path has to do.
-    is_qwen = installed.product == PACKAGE if installed else f"/{PACKAGE}/" in path
-    if not is_qwen:
-        return None
-    # 0.15.10: the command is a link to cli.js, and both levels keep the command's name.
-    return _Invocation(name == _CLI, rest, installed.version if installed else None)
+    return find_node_run(process, PACKAGE, lambda path: path.rpartition("/")[2] in _LEVELS)
 
 
-def _find_top(process: Process, invocation: _Invocation, table: ProcessTable) -> Process:
+def _find_top(process: Process, run: NodeRun, table: ProcessTable) -> Process:
     """The first process of the run. If its wrapper was killed, the run's top is what is left of it."""
     for parent in table.ancestors(process):
-        above = _find_invocation(parent)
-        if above is None or not _same_run(invocation, above):
+        above = _find_run(parent)
+        if above is None or not _same_run(run, above):
             break
-        process, invocation = parent, above
+        process, run = parent, above
     return process
 
 
-def _same_run(below: _Invocation, above: _Invocation) -> bool:
+def _same_run(below: NodeRun, above: NodeRun) -> bool:
     """Whether a child is a further level of its parent's run, not a `qwen` that the parent's tool started."""
-    if below.is_cli and not above.is_cli:
+    if below.name == _CLI != above.name:
         return True  # only the wrapper, or the daemon that it became, starts cli.js
-    return below.is_cli == above.is_cli and below.words == above.words
+    return (below.name == _CLI) == (above.name == _CLI) and below.words == above.words
 
 
-def _tell_mode(words: Sequence[str], has_terminal: bool) -> ProcessMode | None:
+def _decide_mode(run: NodeRun, process: Process) -> ProcessMode | None:
     """How this Qwen was started, or None when it is not an agent (`qwen mcp`, `qwen sessions ps`, …)."""
-    end = words.index("--") if "--" in words else len(words)
-    options = {word.partition("=")[0] for word in words[:end]}
-    command = _find_command(words)
-    if command in _SERVERS or options & _ACP:
-        return ProcessMode.SERVER
-    if command in _NOT_AGENTS or options & _INFORMS:
-        return None
-    if options & _PROMPTS or "stream-json" in words:
-        return ProcessMode.HEADLESS
+    mode = CLI.modes.decide(run.words)
+    if mode is not ProcessMode.UNKNOWN:
+        return mode
     # Without a terminal it reads its prompt from a pipe or the command line, answers and ends.
-    return ProcessMode.INTERACTIVE if has_terminal else ProcessMode.HEADLESS
+    is_asked = process.terminal is None or "stream-json" in run.words
+    return ProcessMode.HEADLESS if is_asked else ProcessMode.INTERACTIVE
 
 
-def _find_command(words: Sequence[str]) -> str | None:
-    """The first word that is neither an option nor an option's value."""
-    position = 0
-    while position < len(words):
-        word = words[position]
-        if word in _PROMPTS:
-            return None
-        if not word.startswith("-"):
-            return word
-        position += 2 if word in _OPTIONS_WITH_VALUE else 1
-    return None
-
-
-def _is_one_shot(invocation: _Invocation) -> bool:
+def _is_one_shot(run: NodeRun) -> bool:
     """Whether it answers one prompt and ends: then it has one session from its start to its end."""
-    options = {word.partition("=")[0] for word in invocation.words}
-    streams = any("stream-json" in word for word in invocation.words)
-    return invocation.is_cli and bool(options & _PROMPTS) and not options & _ACP and not streams
+    options = {word.partition("=")[0] for word in run.words}
+    streams = any("stream-json" in word for word in run.words)
+    return run.name == _CLI and bool(options & _PROMPTS) and not options & _ACP and not streams
 
 
 def _find_told(process: Process, table: ProcessTable) -> ToldByChild | None:

@@ -6,18 +6,27 @@ from __future__ import annotations
 
 import os
 
-from corral.system.caller import find_npm_version, is_node, read_words
-from corral.system.reported import MAX_PATH, first_existing_dir, home_in_force, model_in_payload, text_of
+from corral.providers.kit.caller import find_npm_version, is_node, read_words
+from corral.providers.kit.reported import (
+    MAX_PATH,
+    first_existing_dir,
+    home_in_force,
+    model_in_payload,
+    read_by_name,
+    text_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from corral.system.caller import Caller
-    from corral.system.reported import Payload
+    from corral.providers.kit.caller import Caller
+    from corral.providers.kit.reported import Payload
 
 name = "qwen-code"
 # It reports no end when `/resume` leaves a session (0.24.4, seen 2026-11).
 moves_on_start = True
-_PACKAGE = "@qwen-code/qwen-code"
+read = read_by_name
+PACKAGE = "@qwen-code/qwen-code"
+HOME = ("QWEN_HOME", ".qwen")
 
 
 def recognise(caller: Caller, payload: Payload) -> bool | None:
@@ -27,7 +36,7 @@ def recognise(caller: Caller, payload: Payload) -> bool | None:
 
 
 def find_home(caller: Caller) -> str:
-    return home_in_force(caller, "QWEN_HOME", ".qwen")
+    return home_in_force(caller, *HOME)
 
 
 def find_scope(caller: Caller, payload: Payload, home: str) -> str | None:
@@ -45,7 +54,7 @@ find_model = model_in_payload
 def find_version(caller: Caller) -> str | None:
     # The script is node's first argument that is no option.
     script = next((word for word in read_words(caller)[1:] if word and not word.startswith(b"-")), b"")
-    return find_npm_version(caller, os.fsdecode(script), _PACKAGE) if script else None
+    return find_npm_version(caller, os.fsdecode(script), PACKAGE) if script else None
 
 
 def serves_many(caller: Caller, home: str) -> bool:

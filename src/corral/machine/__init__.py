@@ -1,0 +1,1 @@
+"""What this machine says: processes, boot, files read safely. Facts only; judging them is for `sessions.decide`."""

@@ -1,0 +1,109 @@
+"""What this machine is: name, boot, namespaces, clocks."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from functools import lru_cache
+
+from corral.machine.procfs import TICKS_PER_SECOND, read_namespace
+from corral.model.process import HostFacts
+from corral.sidecar.processes_linux import read_booted_at
+
+# include/linux/proc_ns.h: the first namespaces have fixed numbers.
+_INITIAL_UTS_NS = 4026531838
+_INITIAL_PID_NS = 4026531836
+_INITIAL_TIME_NS = 4026531834
+# include/uapi/linux/pidfd.h, Linux 6.11: what a pidfd tells even where no /proc is mounted.
+_PIDFD_GET_NAMESPACE = {"pid": 0xFF05, "time": 0xFF07, "uts": 0xFF0A}
+_HAS_BOOT_CLOCK = hasattr(time, "CLOCK_BOOTTIME")
+
+
+def read_boot_id() -> str | None:
+    """The kernel's random id of this boot, or None where there is none."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+            return file.read().strip()
+    except (OSError, ValueError):
+        return None
+
+
+def read_comparable_boot_id() -> str | None:
+    """The boot id, or None where our start ticks are not those that others on this boot see.
+
+    A private time namespace shifts field 22 of /proc/PID/stat: exact comparison with ticks written
+    outside it would call a living process reused. Start times stay right, as the clock shifts with them.
+    """
+    if read_own_namespace("time") not in (_INITIAL_TIME_NS, None):
+        return None
+    return read_boot_id()
+
+
+def boot_clock_offset() -> float:
+    """Epoch seconds at which CLOCK_BOOTTIME read zero."""
+    return read_booted_at() if _HAS_BOOT_CLOCK else time.time() - time.monotonic()
+
+
+def read_own_namespace(kind: str) -> int | None:
+    """The inode of our own namespace ("pid", "uts", "time"), or None where that cannot be told."""
+    return read_namespace("self", kind) or _ask_pidfd(kind)
+
+
+def read_own_pid_namespace() -> int:
+    """The inode of our PID namespace, which no process ever leaves; 0 where it cannot be told."""
+    return _read_pid_namespace_of(os.getpid())
+
+
+def read_host_facts() -> HostFacts:
+    """This machine now. Namespaces that cannot be told are taken for foreign ones that bear our name."""
+    if sys.platform != "linux":
+        pid_ns, uts_ns = 0, _INITIAL_UTS_NS
+    else:
+        pid_ns, uts_ns = read_own_pid_namespace() or None, read_own_namespace("uts")
+    return HostFacts(
+        hostname=_read_hostname(),
+        boot_id=read_comparable_boot_id(),
+        booted_at=boot_clock_offset(),
+        now=time.time(),
+        awake=time.monotonic(),
+        pid_ns=pid_ns or 0,
+        pid_ns_is_initial=pid_ns in (0, _INITIAL_PID_NS),
+        uts_ns_is_initial=uts_ns in (None, _INITIAL_UTS_NS),
+        uid=os.geteuid() if hasattr(os, "geteuid") else 0,
+        ticks_per_second=TICKS_PER_SECOND,
+    )
+
+
+def _read_hostname() -> str:
+    if sys.platform != "win32":
+        return os.uname().nodename
+    import platform
+
+    return platform.node()
+
+
+@lru_cache(maxsize=1)
+def _read_pid_namespace_of(_own_pid: int) -> int:
+    return read_own_namespace("pid") or 0
+
+
+def _ask_pidfd(kind: str) -> int | None:
+    if sys.platform != "linux":
+        return None
+    import fcntl
+
+    try:
+        pidfd = os.pidfd_open(os.getpid())
+    except (OSError, AttributeError):
+        return None
+    try:
+        namespace = fcntl.ioctl(pidfd, _PIDFD_GET_NAMESPACE[kind])
+    except OSError:
+        return None
+    finally:
+        os.close(pidfd)
+    try:
+        return os.fstat(namespace).st_ino
+    finally:
+        os.close(namespace)

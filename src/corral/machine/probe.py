@@ -1,0 +1,170 @@
+"""A look at one PID, such that a process that ends or is replaced meanwhile is noticed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import sys
+
+from msgspec import structs
+
+from corral.machine import procfs
+from corral.machine.host import boot_clock_offset, read_boot_id, read_own_namespace, read_own_pid_namespace
+from corral.machine.inner_pids import read_inner_pids
+from corral.model.claim import Claim
+from corral.model.process import ProbeFacts, ProcessState
+
+_INITIAL_PID_NS = 4026531836
+_MAX_PID = 4_194_304
+_ATTEMPTS = 4
+_LATE_S = 2.0
+_CLOSE_S = 0.05
+_MAX_COMMAND_LINE = 1 << 16
+
+
+def probe(pid: int, claim_written_at: float | None) -> ProbeFacts:
+    """What is true of this PID now. Costs some ten microseconds; never raises, never signals.
+
+    With the time of the record it is asked for, also the facts that only matter when the process is too
+    young for it: working directory, names, and who bears this number in a container.
+    """
+    if sys.platform != "linux":
+        return ProbeFacts(pid=pid, state=ProcessState.NO_PROC)
+    if not 1 <= pid <= _MAX_PID:
+        return ProbeFacts(pid=pid, state=ProcessState.GONE)
+    for _ in range(_ATTEMPTS):
+        if (facts := _look(pid, claim_written_at)) is not None:
+            return facts
+    # Its owner changed at every look: whoever wrote the record has not been among the living for long.
+    return _gone(pid, claim_written_at)
+
+
+def probe_claim(claim: Claim) -> ProbeFacts:
+    """A look at the process that a claim names, also when it names one inside a container on this machine."""
+    if claim.start_ticks is None or claim.boot_id is None or claim.boot_id != read_boot_id():
+        return probe(claim.pid, claim.written_at)
+    if claim.pid_ns is None or claim.pid_ns == (own := read_own_pid_namespace()):
+        facts = probe(claim.pid, claim.written_at)
+        if facts.start_ticks == claim.start_ticks or _shares_clock(facts.pid):
+            return facts
+        return structs.replace(facts, start_ticks=None)  # perhaps the same start, counted by another clock
+    bearers = [
+        process
+        for process in read_inner_pids(claim.written_at).find(claim.pid)
+        if process.pid_ns in (None, claim.pid_ns)
+    ]
+    for process in bearers:
+        if process.start_ticks == claim.start_ticks:
+            return probe(process.pid, claim.written_at)
+    others = all(process.pid_ns is not None and _shares_clock(process.pid) for process in bearers)
+    # From the first namespace all others can be seen, unless /proc hides processes from us.
+    if others and own == _INITIAL_PID_NS and procfs.is_ours() and procfs.read_stat(1) is not None:
+        return ProbeFacts(pid=claim.pid, state=ProcessState.GONE, pid_ns=claim.pid_ns)
+    return ProbeFacts(pid=claim.pid, state=ProcessState.HIDDEN)
+
+
+def _shares_clock(pid: int) -> bool:
+    """Whether its start ticks mean to it what they mean to us; not where it has a time namespace of its own."""
+    own = read_own_namespace("time")
+    return own is None or procfs.read_namespace(pid, "time") in (own, None)
+
+
+def _look(pid: int, written_at: float | None) -> ProbeFacts | None:
+    """None when the process ended while we looked."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError as error:
+        if error.errno == errno.ESRCH:
+            return _gone(pid, written_at)
+        if error.errno in (errno.ENOENT, errno.EINVAL):  # Linux 6.9 and later, and before
+            return ProbeFacts(pid=pid, state=ProcessState.THREAD, inner_pids=_inner(pid, written_at))
+        return _look_without_handle(pid, written_at)
+    try:
+        if not procfs.is_ours():
+            return None if _has_ended(handle) else ProbeFacts(pid=pid, state=ProcessState.NO_PROC)
+        stat = procfs.read_stat(pid)
+        facts = _describe(pid, stat, written_at)
+        if not _has_ended(handle):
+            if facts.state is ProcessState.ZOMBIE:
+                # Only its first thread has ended; the others run on.
+                return _describe(pid, stat._replace(state="S") if stat else None, written_at)
+            return facts
+        return facts if facts.state is ProcessState.ZOMBIE else None
+    finally:
+        os.close(handle)
+
+
+def _look_without_handle(pid: int, written_at: float | None) -> ProbeFacts | None:
+    """Where pidfds are refused (a container's filter, no free descriptor): read twice and compare."""
+    try:
+        os.getpgid(pid)  # asks for existence without any permission, and without a signal
+    except ProcessLookupError:
+        return _gone(pid, written_at)
+    except OSError:
+        return ProbeFacts(pid=pid, state=ProcessState.HIDDEN)
+    if not procfs.is_ours():
+        return ProbeFacts(pid=pid, state=ProcessState.NO_PROC)
+    stat = procfs.read_stat(pid)
+    if stat is not None and procfs.read_thread_group(pid) not in (pid, None):
+        return ProbeFacts(pid=pid, state=ProcessState.THREAD, inner_pids=_inner(pid, written_at))
+    facts = _describe(pid, stat, written_at)
+    again = procfs.read_stat(pid)
+    same = (stat and stat.start_ticks) == (again and again.start_ticks)
+    return facts if same and (stat or _exists(pid)) else None
+
+
+def _describe(pid: int, stat: procfs.Stat | None, written_at: float | None) -> ProbeFacts:
+    if stat is None:
+        return ProbeFacts(pid=pid, state=ProcessState.HIDDEN)
+    started_at = boot_clock_offset() + stat.start_ticks / procfs.TICKS_PER_SECOND
+    if stat.state in ("Z", "X"):
+        state = ProcessState.ZOMBIE
+    else:
+        state = ProcessState.KERNEL if stat.is_kernel else ProcessState.RUNNING
+    late = written_at is None or started_at > written_at + _LATE_S
+    told = late and written_at is not None and state is ProcessState.RUNNING
+    return ProbeFacts(
+        pid=pid,
+        state=state,
+        start_ticks=stat.start_ticks,
+        started_at=started_at,
+        uid=procfs.read_uid(pid),
+        pid_ns=procfs.read_pid_namespace(pid),
+        cwd=procfs.read_link(pid, "cwd") if told else None,
+        names=_read_names(pid, stat.comm) if told else (),
+        inner_pids=_inner(pid, written_at) if late or state is not ProcessState.RUNNING else (),
+    )
+
+
+def _gone(pid: int, written_at: float | None) -> ProbeFacts:
+    return ProbeFacts(pid=pid, state=ProcessState.GONE, inner_pids=_inner(pid, written_at))
+
+
+def _inner(pid: int, written_at: float | None) -> tuple[int, ...]:
+    if not procfs.is_ours():
+        return ()
+    found = read_inner_pids(written_at).find(pid)
+    return tuple(process.pid for process in found if written_at is None or process.started_at <= written_at + _CLOSE_S)
+
+
+def _has_ended(handle: int) -> bool:
+    """A pidfd is readable from the exit of the last thread on, also while the zombie waits."""
+    watch = select.poll()
+    watch.register(handle, select.POLLIN)
+    return bool(watch.poll(0))
+
+
+def _exists(pid: int) -> bool:
+    try:
+        os.getpgid(pid)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+def _read_names(pid: int, comm: bytes) -> tuple[str, ...]:
+    words = (procfs.read_bytes(pid, "cmdline", _MAX_COMMAND_LINE) or b"").split(b"\0")
+    return tuple(os.fsdecode(word) for word in (comm, *words) if word)

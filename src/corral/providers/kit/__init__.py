@@ -1,0 +1,1 @@
+"""What providers share: reading logs, telling programs apart, finding homes, reporting."""

@@ -1,0 +1,126 @@
+"""What the log and the children of a process prove about its session, and what they keep others from proving."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from msgspec import structs
+
+from corral.model.claim import Claim, ClaimKind
+from corral.model.process import Opening, OwnLog, ProcessIdentity, Recognised
+from corral.model.verdict import ClaimVerdict, Liveness
+
+DISAGREE = "disagree"
+"""The rule by which a claim is in doubt: the log of the same process names other sessions."""
+
+
+def settle_logs(recognised: Iterable[Recognised]) -> dict[ProcessIdentity, tuple[Opening, ...]]:
+    """For each process whose log is whole: the lines that may be its own.
+
+    A line has one writer. Where a process is left with a single line, that is its own, and nobody else's: so it is
+    taken from the others, which may leave one of them with a single line in turn.
+    """
+    logs = {one.identity: one.log for one in recognised if one.log is not None and one.log.whole}
+    left = {identity: log.openings for identity, log in logs.items()}
+    settled: set[ProcessIdentity] = set()
+    while found := next((one for one, lines in left.items() if len(lines) == 1 and one not in settled), None):
+        settled.add(found)
+        (own,) = left[found]
+        for other, lines in left.items():
+            if other != found and logs[other].file == logs[found].file:
+                left[other] = tuple(line for line in lines if line.place != own.place)
+    return left
+
+
+def log_claims(recognised: Sequence[Recognised]) -> list[Claim]:
+    """One for each process whose log leaves a single session."""
+    left = settle_logs(recognised)
+    return [
+        _claim(process, process.home, process.log, lines)
+        for process in recognised
+        if process.home is not None and process.log is not None
+        if (lines := left.get(process.identity)) and len({line.session_id for line in lines}) == 1
+    ]
+
+
+def _claim(process: Recognised, home: str, log: OwnLog, lines: Sequence[Opening]) -> Claim:
+    return Claim(
+        kind=ClaimKind.LOG,
+        provider=process.provider,
+        home=home,
+        scope=None,
+        session_id=lines[0].session_id,
+        path=log.path,
+        pid=log.pid,
+        written_at=lines[0].at,
+        boot_id=process.identity.boot_id,
+        pid_ns=process.identity.pid_ns,
+        start_ticks=process.identity.start_ticks,
+        work_dir=process.work_dir,
+        version=process.version,
+        source="startup" if any(line.is_new for line in lines) else None,
+    )
+
+
+def weigh_logs(verdicts: Sequence[ClaimVerdict], recognised: Iterable[Recognised]) -> list[ClaimVerdict]:
+    """The same verdicts; but where a process's log and another record of it name different sessions, both are in doubt.
+
+    A log does not say in which container its session lies; where another record of the process does, that counts.
+    """
+    logs = {one: {line.session_id for line in lines} for one, lines in settle_logs(recognised).items()}
+    others = [verdict for verdict in verdicts if _is_other_word(verdict)]
+    scopes = {
+        (verdict.identity, verdict.claim.session_id): verdict.claim.scope for verdict in others if verdict.claim.scope
+    }
+    refuted = {verdict.identity for verdict in others if _is_refuted(verdict, logs)}
+    weighed: list[ClaimVerdict] = []
+    for verdict in verdicts:
+        claim = verdict.claim
+        if _is_other_word(verdict) and _is_refuted(verdict, logs):
+            verdict = _doubt(verdict, f"the log of pid {claim.pid} does not name it: it may serve another session")
+        elif claim.kind is ClaimKind.LOG and verdict.identity in refuted:
+            verdict = _doubt(verdict, f"the log of pid {claim.pid} names it, and another record another session")
+        elif claim.kind is ClaimKind.LOG and (scope := scopes.get((verdict.identity, claim.session_id))):
+            verdict = structs.replace(verdict, claim=structs.replace(claim, scope=scope))
+        weighed.append(verdict)
+    return weighed
+
+
+def _is_other_word(verdict: ClaimVerdict) -> bool:
+    """A live claim by which a process is said to serve one session; what we asked for at a launch is none."""
+    kind = verdict.claim.kind
+    return (
+        verdict.liveness is Liveness.LIVE and kind not in (ClaimKind.LOG, ClaimKind.LAUNCH) and not verdict.claim.many
+    )
+
+
+def _is_refuted(verdict: ClaimVerdict, logs: Mapping[ProcessIdentity, set[str]]) -> bool:
+    named = logs.get(verdict.identity) if verdict.identity is not None else None
+    return bool(named) and verdict.claim.session_id not in named
+
+
+def _doubt(verdict: ClaimVerdict, reason: str) -> ClaimVerdict:
+    return structs.replace(verdict, liveness=Liveness.UNKNOWN, rule=DISAGREE, reason=reason, identity=None)
+
+
+def child_claims(recognised: Iterable[Recognised]) -> list[Claim]:
+    """One for each process with a running child whose environment names the session it was started in."""
+    return [
+        Claim(
+            kind=ClaimKind.CHILD,
+            provider=process.provider,
+            home=process.home,
+            scope=None,
+            session_id=told.session_id,
+            path=f"/proc/{told.child_pid}/environ",
+            pid=told.parent_pid,
+            written_at=told.at,
+            boot_id=process.identity.boot_id,
+            pid_ns=process.identity.pid_ns,
+            start_ticks=process.identity.start_ticks,
+            work_dir=process.work_dir,
+            version=process.version,
+        )
+        for process in recognised
+        if process.home is not None and (told := process.told) is not None
+    ]

@@ -1,0 +1,279 @@
+"""Everything a survey rests on, read from disk and process table in one pass; nothing is judged here."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, structs
+
+from corral.hooks.journal import read_journals
+from corral.machine.config import Config
+from corral.machine.filesystem import is_on_network
+from corral.machine.inner_pids import read_inner_pids
+from corral.machine.places import DEMO_VARIABLE, demo_dir
+from corral.machine.process_homes import identify
+from corral.machine.processes import Process, ProcessTable
+from corral.model.claim import BadClaim, Claim
+from corral.model.journal import Journal
+from corral.model.key import Home
+from corral.model.process import HostFacts, Recognised
+from corral.model.record import Resting, SessionRecord, SidecarHint, Skipped
+from corral.model.session import Degraded
+from corral.providers.asking import Asker
+from corral.providers.contract import Environment, Provider
+from corral.providers.kit.runtime_claims import read_runtime_claim
+from corral.providers.registry import all_providers
+from corral.sessions.cache import Cache
+from corral.sessions.decide.liveness import is_plainly_gone
+from corral.sessions.whose_home import place_process, settle_journal, settle_process
+from corral.state.bindings import Bindings
+
+_STOPPED = frozenset({"T", "t"})
+_RECOGNISE = "recognise running processes"
+
+
+class HomeFacts(Struct, frozen=True, kw_only=True):
+    """What was found in one home."""
+
+    provider: Provider
+    home: Home
+    records: Sequence[SessionRecord]
+    resting: Sequence[Resting]
+    """Further sessions, all idle as far as the disk says."""
+    claims: Sequence[Claim]
+    bad_claims: Sequence[BadClaim]
+    unclaimed: bool = False
+    """What the CLI itself says of its processes could not all be read."""
+
+
+class Facts(Struct, frozen=True, kw_only=True):
+    """What was found on this machine, before anything is judged."""
+
+    homes: Sequence[HomeFacts]
+    journals: Sequence[Journal]
+    recognised: Sequence[Recognised]
+    unread_journals: Sequence[Skipped]
+    """Journals, or whole directories of them, that could not be read: what they say is not known."""
+    skipped: Sequence[Skipped]
+    degraded: Sequence[Degraded]
+    """What corral itself could not read; where a provider failed, the `Asker` has the reason."""
+    unseen: Mapping[str, str]
+    """By provider: why one of its processes may run without being known as such."""
+    unlisted: Sequence[str]
+    """Homes whose sessions were not all listed, because the provider failed."""
+
+
+def environment(config: Config, cache: Cache, *, probing: bool = False) -> Environment:
+    """The person's environment as providers may see it; with `probing`, programs may be asked for their version."""
+
+    def ask_version(path: str) -> str | None:
+        known = cache.find_version(path)
+        if known is None and probing:
+            from corral.providers.kit.programs import probe_version
+
+            known = probe_version(path)
+            if known is not None:
+                cache.keep_version(path, known)
+        return known
+
+    return Environment(
+        home_dir=os.path.expanduser("~"),
+        variables=os.environ,
+        extra_homes=config.homes,
+        programs=config.programs,
+        ask_version=ask_version,
+    )
+
+
+def gather(
+    env: Environment,
+    state_dir: str,
+    cache: Cache,
+    table: ProcessTable,
+    host: HostFacts,
+    asker: Asker,
+    providers: Iterable[Provider] | None = None,
+    *,
+    thorough: bool = True,
+    remembered: Sequence[SessionRecord] | None = None,
+) -> Facts:
+    """Read all homes of the given providers (all, if none are given). A failing step is reported, never fatal.
+
+    Unless `thorough`, evidence of processes that are plainly gone is left out: it changes no state. `remembered`
+    are taken for all sessions there are, instead of looking at the disk; everything else is read.
+    """
+    reader = _Reader(cache, _gone_test(table, host, thorough=thorough), remembered, table, asker)
+    concerned = _list_concerned(table)
+    homes: list[HomeFacts] = []
+    journals: list[Journal] = []
+    recognised: list[Recognised] = []
+    unread: list[Skipped] = []
+    unseen: dict[str, str] = {}
+    bindings = Bindings(state_dir)
+    for provider in all_providers() if providers is None else providers:
+        mine = _recognise_all(asker, provider, concerned, table)
+        if (why := asker.find_failure(provider, _RECOGNISE)) is not None:
+            unseen[provider.name] = f"a running process may be {provider.capabilities.title} unseen: {why}"
+        reports: list[Journal] = []
+        for entry in read_journals(state_dir, provider.name):
+            if isinstance(entry, Skipped):
+                unread.append(entry)
+            else:
+                reports.append(entry)
+        placed = [place_process(one) for one in mine]
+        named = asker.ask(provider, "find its homes", lambda provider=provider: provider.homes(env), lambda _: ())
+        listed = _all_homes(provider, named, [one for one, _ in placed], reports, bindings.homes_of(provider.name))
+        ids = {found: home.path for home in reversed(listed) if (found := identify(home.path)) is not None}
+        recognised += [settle_process(one, home_id, ids) for one, home_id in placed]
+        journals += [settle_journal(one, ids, host.boot_id) for one in reports]
+        for home in listed:
+            if os.path.isdir(home.path):
+                homes.append(reader.read(provider, home))
+    return Facts(
+        homes=homes,
+        journals=journals,
+        recognised=recognised,
+        unread_journals=unread,
+        skipped=[*reader.skipped, *unread],
+        degraded=[*reader.degraded, *_tell_unread(unread)],
+        unseen=unseen,
+        unlisted=reader.unlisted,
+    )
+
+
+def _list_concerned(table: ProcessTable) -> Iterable[Process]:
+    """Every process; in a demo only those that were started in it, since nothing else knows of its home."""
+    place = demo_dir()
+    if not place:
+        return table
+    return [process for process in table if process.environ.get(DEMO_VARIABLE) == place]
+
+
+def _recognise_all(
+    asker: Asker, provider: Provider, concerned: Iterable[Process], table: ProcessTable
+) -> list[Recognised]:
+    """One whose home is not known may serve any session; one that ended meanwhile serves none."""
+    return [
+        structs.replace(found, is_copy=process.is_copy, is_stopped=process.state in _STOPPED)
+        for process in concerned
+        if (
+            found := asker.ask(
+                provider, _RECOGNISE, lambda process=process: provider.recognise(process, table), lambda _: None
+            )
+        )
+        and (found.home is not None or not process.has_ended())
+    ]
+
+
+def _tell_unread(unread: Sequence[Skipped]) -> list[Degraded]:
+    return [Degraded(provider=one.provider, step=f"read {one.path}", reason=one.reason) for one in unread]
+
+
+class _Reader:
+    """Reads homes one after another, and keeps what could not be read."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        is_gone: Callable[[SidecarHint, bool], bool],
+        remembered: Sequence[SessionRecord] | None,
+        table: ProcessTable,
+        asker: Asker,
+    ) -> None:
+        self._cache = cache
+        self._table = table
+        self._asker = asker
+        self._is_gone = is_gone
+        self._remembered = remembered
+        self.skipped: list[Skipped] = []
+        self.degraded: list[Degraded] = []
+        self.unlisted: list[str] = []
+
+    def read(self, provider: Provider, home: Home) -> HomeFacts:
+        """As far as it can be read: a step that fails costs nothing of the others."""
+        on_network = is_on_network(home.path)
+        records: list[SessionRecord] = []
+        resting: list[Resting] = []
+        sidecars: list[SessionRecord] = []
+        for entry in self._list(provider, home):
+            if isinstance(entry, SessionRecord):
+                records.append(entry)
+                if entry.sidecar is not None and not self._is_gone(entry.sidecar, on_network):
+                    sidecars.append(entry)
+                continue
+            if isinstance(entry, Resting):
+                resting.append(entry)
+                continue
+            self.skipped.append(entry)
+            if entry.hides_sessions:
+                step = f"read {entry.path}"
+                self.degraded.append(Degraded(provider=provider.name, step=step, reason=entry.reason))
+        step = f"read the claims in {home.path}"
+        claimed = self._asker.each(provider, step, lambda: provider.list_claims(home, self._table))
+        found: list[Claim | BadClaim] = list(claimed)
+        unclaimed = self._asker.find_failure(provider, step) is not None
+        found += [read_runtime_claim(record.sidecar.path, record.key) for record in sidecars if record.sidecar]
+        bad = [claim for claim in found if isinstance(claim, BadClaim)]
+        self.skipped += [
+            Skipped(provider=provider.name, path=claim.path, reason=claim.reason)
+            for claim in bad
+            if not claim.session_id
+        ]
+        return HomeFacts(
+            provider=provider,
+            home=home,
+            records=records,
+            resting=resting,
+            claims=[claim for claim in found if isinstance(claim, Claim)],
+            bad_claims=bad,
+            unclaimed=unclaimed or any(not claim.session_id for claim in bad),
+        )
+
+    def _list(self, provider: Provider, home: Home) -> Iterator[SessionRecord | Resting | Skipped]:
+        if self._remembered is not None:
+            yield from (one for one in self._remembered if (one.provider, one.home) == (provider.name, home.path))
+            return
+        known = self._cache.known(provider.name, home.path)
+        step = f"read {home.path}"
+        yield from self._asker.each(provider, step, lambda: provider.list_sessions(home, known))
+        if self._asker.is_broken(provider, step):
+            self.unlisted.append(home.path)
+        self._cache.keep(known)
+
+
+def _gone_test(table: ProcessTable, host: HostFacts, *, thorough: bool) -> Callable[[SidecarHint, bool], bool]:
+    """Which remembered runtime.json need not be looked at: those whose process is plainly gone."""
+    if thorough:
+        return lambda hint, on_network: False
+    pids: set[int] = set()
+
+    def is_gone(hint: SidecarHint, on_network: bool) -> bool:
+        if hint.pid is None:
+            return False
+        if not pids:
+            pids.update(process.pid for process in table)
+            pids.update(read_inner_pids(None).numbers())
+        return is_plainly_gone(hint.pid, hint.hostname, host, pids, on_network_fs=on_network)
+
+    return is_gone
+
+
+def _all_homes(
+    provider: Provider,
+    named: Sequence[Home],
+    running: Sequence[Recognised],
+    journals: Sequence[Journal],
+    bound: Sequence[str],
+) -> list[Home]:
+    """Those the environment names, and those that a running process, our journal or a tab of ours says are in use."""
+    homes = list(named)
+    seen = {os.path.realpath(home.path) for home in homes}
+    hints = [(one.home, f"pid {one.identity.pid}") for one in running if one.shares_mounts]
+    hints += [(journal.home, "journal") for journal in journals if journal.home_id in (None, identify(journal.home))]
+    hints += [(path, "tab") for path in bound]
+    for path, origin in hints:
+        if path is not None and (real := os.path.realpath(path)) not in seen:
+            seen.add(real)
+            homes.append(Home(provider=provider.name, path=path, is_default=False, origin=origin))
+    return homes

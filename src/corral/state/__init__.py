@@ -1,0 +1,1 @@
+"""What corral itself wrote down and several rooms read."""

@@ -1,1 +1,0 @@
-"""What this machine says: processes, boot, files read safely. Facts only; judging them is for verdicts/."""

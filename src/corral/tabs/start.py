@@ -1,0 +1,474 @@
+"""Starting an agent, whoever asks: one process per session, and on record before its program begins.
+
+A fresh session or a resumed one, in a terminal of ours or in place of this process: all go the same way.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import NoReturn
+
+from msgspec import Struct, structs
+
+from corral.errors import CorralError
+from corral.hooks.settings import find_silence
+from corral.machine import places
+from corral.machine.procfs import has_ended
+from corral.model.key import Home, SessionKey
+from corral.model.opening import Agree
+from corral.model.process import ProcessIdentity
+from corral.model.refusal import RefusedError
+from corral.model.restore import Command, Program, Refusal, Refused, Resume, Start
+from corral.model.session import Session
+from corral.providers.asking import Asker
+from corral.providers.contract import Capabilities, Environment, Provider
+from corral.providers.registry import find_provider
+from corral.providers.settings import read_settings
+from corral.sessions.cache import Cache
+from corral.sessions.gather import environment
+from corral.sessions.naming import full_name
+from corral.sidecar.processes import own_identity
+from corral.state.bindings import Binding, Bindings, identity_fields
+from corral.state.launches import KeptCopy, Launch, Launches
+from corral.tabs.guard import guard_launch
+from corral.tabs.resume import decide_resume, find_settled, plan_resume
+from corral.terminals.client import dismiss_terminal
+from corral.terminals.directory import sweep_terminals, terminals_dir
+from corral.terminals.environment import terminal_environment
+from corral.terminals.start import Started, StartFailed, new_tab_id, start_terminal
+
+Size = tuple[int, int]
+Report = Callable[[str], None]
+_TURN_WAIT_SECONDS = 120.0
+_END_WAIT_SECONDS, _STEP_SECONDS = 10.0, 0.1
+
+
+class _Order(Struct, frozen=True, kw_only=True):
+    """What is to be started."""
+
+    provider: Provider
+    home: str
+    plan: Start | Resume
+    arguments: tuple[str, ...] = ()
+    wanted: SessionKey | None
+    copies: tuple[KeptCopy, ...] = ()
+    title: str | None = None
+
+
+class Starting:
+    """The one start that a session may have, from its lock to its program: `with Starting(…) as starting`.
+
+    Entering raises RefusedError while another corral starts the same session.
+    """
+
+    def __init__(self, key: SessionKey, what: str, *, anyway: bool = False, agree: Agree, report: Report) -> None:
+        """`what` says what does not happen when it is refused: "… is not resumed"."""
+        self._key = key
+        self._what = what
+        self._anyway = anyway
+        self._agree = agree
+        self._report = report
+        self._provider = find_provider(key.provider)
+        self._launches = Launches(places.state_dir())
+        self._locks: list[int] = []
+        """One start per session, and one per home where the CLI needs that: the descriptors that hold the locks."""
+
+    def __enter__(self) -> Starting:
+        try:
+            lease = self._launches.lock_session(self._key)
+            deadline = time.monotonic() + _END_WAIT_SECONDS
+            while lease is None and self._has_last_start_ended() and time.monotonic() < deadline:
+                time.sleep(_STEP_SECONDS)
+                lease = self._launches.lock_session(self._key)
+        except OSError as error:
+            raise self._not_recorded(error) from error
+        if lease is None:
+            raise self.refuse(
+                Refused(
+                    reason=Refusal.ALREADY_LIVE,
+                    message="another corral has started it, and that start has not been confirmed yet",
+                    remedy=("corral ps shows which process it is",),
+                )
+            )
+        self._locks.append(lease)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        while self._locks:
+            os.close(self._locks.pop())
+
+    def refuse(self, refused: Refused) -> RefusedError:
+        return RefusedError(refused, self._what)
+
+    def look(self) -> Session:
+        """The session as it is now that nobody else can start it. Raises RefusedError."""
+        found = find_settled(self._key, anyway=self._anyway, report=self._report)
+        if isinstance(found, Refused):
+            raise self.refuse(found)
+        return found
+
+    def start_in_terminal(self, fresh: Fresh, arguments: Sequence[str], size: Size) -> str:
+        """A fresh session; returns its tab. Raises RefusedError."""
+        self._take_turn()
+        order = _Order(
+            provider=fresh.provider,
+            home=fresh.home.path,
+            plan=fresh.start,
+            arguments=tuple(arguments),
+            wanted=fresh.start.key,
+        )
+        return self._open(order, size, None).tab
+
+    def resume_in_terminal(self, session: Session, size: Size, tab: str | None) -> str:
+        """The session as `look` found it; returns its tab. Raises RefusedError.
+
+        `tab` is one that was lost or has ended, and is to be the same tab again.
+        """
+        return self._open(self._order(session, ask=True), size, tab).tab
+
+    def resume_in_place(self, session: Session) -> NoReturn:
+        """Replace this process by the agent. Returns only by raising."""
+        order = self._order(session, ask=False)
+        plan = order.plan
+        me = own_identity()
+        if me is None:
+            raise CorralError("this platform does not say which process this is, so the start could not be verified")
+        launch = self._launch_of(order, me, find_silence(order.provider, order.home))
+        try:
+            self._launches.write(launch)
+            self._launches.sweep(time.time())
+        except OSError as error:
+            raise self._not_recorded(error) from error
+        _fork_guard(launch, self._launches, self._locks)
+        try:
+            os.chdir(plan.cwd)
+            os.execve(
+                plan.argv[0],
+                list(plan.argv),
+                _child_environment(os.environ, order.provider.capabilities, plan.env),
+            )
+        except OSError as error:
+            message = f"{plan.argv[0]}: {error.strerror}"
+            raise self.refuse(Refused(reason=Refusal.SPAWN_FAILED, message=message)) from error
+
+    # --- the steps
+
+    def _has_last_start_ended(self) -> bool:
+        """Whether what was started on it is dead: then its guard is about to notice, and to let go of the lock."""
+        me = own_identity()
+        started = [launch.process for launch in self._launches.read_all() if launch.key == self._key]
+        return bool(started) and all(
+            me is not None
+            and (one.boot_id, one.pid_ns) == (me.boot_id, me.pid_ns)
+            and has_ended(one.pid, one.start_ticks)
+            for one in started
+        )
+
+    def _order(self, session: Session, *, ask: bool) -> _Order:
+        """What to start; the last questions are asked, and the copies are made."""
+        plan = self._decide(session, ask=ask)
+        if self._take_turn():  # what was true before the wait may not be true any more
+            session = self.look()
+            plan = self._decide(session, ask=ask)
+        try:
+            copies = keep_copies(session, plan, self._launches)
+        except OSError as error:
+            raise self._not_recorded(error) from error
+        return _Order(
+            provider=self._provider,
+            home=session.key.home,
+            plan=plan,
+            wanted=session.key,
+            copies=copies,
+            title=session.title,
+        )
+
+    def _decide(self, session: Session, *, ask: bool) -> Resume:
+        plan = decide_resume(session, self._agree)
+        if isinstance(plan, Refused):
+            raise self.refuse(plan)
+        # Only about what would be started: nobody is asked to trust a directory, and then refused.
+        if ask and (question := ask_trust(plan.cwd)) and not self._agree(question):
+            raise self.refuse(question)
+        return plan
+
+    def _take_turn(self) -> bool:
+        """One start per home at a time, where the CLI needs that; whether it had to be waited for."""
+        capabilities = self._provider.capabilities
+        if not capabilities.starts_one_at_a_time:
+            return False
+        try:
+            turn = self._launches.lock_home(self._key, 0.0)
+            waits = turn is None
+            if turn is None:
+                self._report(f"waiting: {capabilities.title} can't be started twice at once")
+                turn = self._launches.lock_home(self._key, _TURN_WAIT_SECONDS)
+        except OSError as error:
+            raise self._not_recorded(error) from error
+        if turn is None:
+            message = f"another start of {capabilities.title} did not finish in {_TURN_WAIT_SECONDS:.0f} s"
+            raise self.refuse(Refused(reason=Refusal.SPAWN_FAILED, message=message))
+        self._locks.append(turn)
+        return waits
+
+    def _open(self, order: _Order, size: Size, tab: str | None) -> Started:
+        """The binding, then the terminal, then (with its program forked and waiting) who it is, then the guard."""
+        bindings = Bindings(places.state_dir())
+        sweep_terminals(terminals_dir())
+        earlier = bindings.find(tab) if tab else None
+        binding = Binding(
+            tab=tab or new_tab_id(),
+            provider=order.provider.name,
+            home=order.home,
+            work_dir=order.plan.cwd,
+            opened_at=earlier.opened_at if earlier else time.time(),
+            title=order.title,
+            wanted=order.wanted,
+            silence=find_silence(order.provider, order.home),
+            previous=earlier.past_processes() if earlier else (),
+        )
+
+        def record(started: Started) -> None:
+            holder, child = identity_fields(started.holder), identity_fields(started.child)
+            bindings.write(structs.replace(binding, holder=holder, child=child))
+            if order.wanted is not None:
+                self._launches.write(self._launch_of(order, started.child, binding.silence))
+
+        try:
+            if earlier is None:
+                bindings.write(binding)
+            else:  # it is on record, with the process that tells which session it has: that stays until another runs
+                dismiss_terminal(terminals_dir(), binding.tab)
+            bindings.note_opened(order.plan.cwd)
+            env = _child_environment(os.environ, order.provider.capabilities, order.plan.env)
+            started = start_terminal(
+                terminals_dir(),
+                (*order.plan.argv, *order.arguments),
+                cwd=order.plan.cwd,
+                env=terminal_environment(env, binding.tab),
+                columns=size[0],
+                rows=size[1],
+                tab=binding.tab,
+                on_forked=record,
+            )
+            _spawn_guard(binding.tab, self._locks)
+        except StartFailed as error:
+            with suppress(OSError):  # it stays as a tab that was lost
+                if earlier is not None:
+                    bindings.write(earlier)
+                elif tab is None:
+                    bindings.forget(binding.tab)
+            raise self.refuse(Refused(reason=Refusal.SPAWN_FAILED, message=str(error))) from error
+        except OSError as error:
+            raise self._not_recorded(error) from error
+        return started
+
+    def _launch_of(self, order: _Order, process: ProcessIdentity, silence: str | None) -> Launch:
+        return Launch(
+            key=self._key,
+            identity=identity_fields(process),
+            launched_at=time.time(),
+            argv=order.plan.argv,
+            cwd=order.plan.cwd,
+            copies=order.copies,
+            silence=silence,
+        )
+
+    def _not_recorded(self, error: OSError) -> RefusedError:
+        message = f"the start could not be recorded first: {error.filename or places.state_dir()}: {error.strerror}"
+        return self.refuse(Refused(reason=Refusal.SPAWN_FAILED, message=message))
+
+
+# --- a fresh session
+
+
+class Fresh(Struct, frozen=True, kw_only=True):
+    """A fresh session as it would be started."""
+
+    provider: Provider
+    home: Home
+    start: Start
+
+
+def start_tab(
+    provider: str, work_dir: str, arguments: Sequence[str], *, size: Size, agree: Agree, report: Report
+) -> str:
+    """A fresh session in a new tab, once everything that needs a person's word has it. Raises RefusedError."""
+    if not os.path.isabs(work_dir) or "\0" in work_dir:
+        message = f"{work_dir!r} is not an absolute path"
+        raise RefusedError(Refused(reason=Refusal.WORK_DIR_MISSING, message=message))
+    work_dir = os.path.realpath(work_dir)
+    fresh = _plan_fresh(_require_provider(provider), work_dir, with_arguments=bool(arguments))
+    what = _not_started(fresh.provider)
+    for ask in (lambda: ask_trust(work_dir), lambda: _ask_hooks(fresh)):
+        if (question := ask()) is not None and not agree(question):
+            raise RefusedError(question, what)
+    key = fresh.start.key or SessionKey(fresh.provider.name, fresh.home.path, "", new_tab_id())
+    with Starting(key, what, agree=agree, report=report) as starting:
+        return starting.start_in_terminal(fresh, arguments, size)
+
+
+def _require_provider(name: str) -> Provider:
+    try:
+        return find_provider(name)
+    except CorralError as error:
+        refused = Refused(reason=Refusal.NO_SUCH_PROVIDER, message=error.message, remedy=error.hints)
+        raise RefusedError(refused, exit_code=error.exit_code) from error
+
+
+def _plan_fresh(provider: Provider, work_dir: str, *, with_arguments: bool) -> Fresh:
+    """With arguments of the person's own, no id is chosen: they may say which session is meant."""
+    cache = Cache(places.cache_dir())
+    env = environment(read_settings(), cache, probing=True)
+    asker = Asker()
+    what = _not_started(provider)
+    try:
+        program = asker.ask(provider, "find its program", lambda: provider.find_program(env), _refuse_failed)
+    finally:
+        cache.close()
+    if isinstance(program, Refused):
+        raise RefusedError(program, what)
+    if refused := _check(provider, program, work_dir):
+        raise RefusedError(refused, what)
+    assert program is not None
+    home = asker.ask(provider, "find its homes", lambda: _find_home(provider, env), _refuse_failed)
+    if isinstance(home, Refused):
+        raise RefusedError(home, what)
+    session_id = str(uuid.uuid4()) if provider.capabilities.picks_id and not with_arguments else None
+    start = asker.ask(
+        provider, "plan a start", lambda: provider.plan_start(work_dir, session_id, program, home), _refuse_failed
+    )
+    if isinstance(start, Refused):
+        raise RefusedError(start, what)
+    return Fresh(provider=provider, home=home, start=start)
+
+
+def _refuse_failed(reason: str) -> Refused:
+    return Refused(reason=Refusal.PROVIDER_UNSUPPORTED, message=f"how it is started could not be told: {reason}")
+
+
+def _find_home(provider: Provider, env: Environment) -> Home:
+    """The home that the CLI itself would use in this environment."""
+    homes = provider.homes(env)
+    named = [home for home in homes if home.origin in provider.capabilities.home_variables]
+    return (named or [home for home in homes if home.is_default] or list(homes))[0]
+
+
+def _not_started(provider: Provider) -> str:
+    return f"{provider.capabilities.title} is not started"
+
+
+def _check(provider: Provider, program: Program | None, work_dir: str) -> Refused | None:
+    if not os.path.isdir(work_dir):
+        return Refused(reason=Refusal.WORK_DIR_MISSING, message=f"there is no directory {work_dir}")
+    if program is None:
+        return Refused(
+            reason=Refusal.PROVIDER_MISSING,
+            message=f"{provider.capabilities.title} is not installed, or not on PATH",
+            remedy=("install it, or name its program in the config: corral config path",),
+        )
+    if program.problem is not None:
+        return Refused(reason=Refusal.PROVIDER_UNSUPPORTED, message=f"{program.path}: {program.problem}")
+    return None
+
+
+# --- questions
+
+
+def ask_trust(directory: str) -> Refused | None:
+    """Where nobody has agreed to run agents: what is in a directory can make them run things."""
+    if Bindings(places.state_dir()).has_opened(directory):
+        return None
+    return Refused(
+        reason=Refusal.ASK_TRUST,
+        message=f"corral has started nothing in {directory} before",
+        remedy=("start it there only if you trust what is in it",),
+    )
+
+
+def _ask_hooks(fresh: Fresh) -> Refused | None:
+    """Without them such a CLI never says which session it has, so that the tab could not be restored."""
+    if find_silence(fresh.provider, fresh.home.path) is None:
+        return None
+    title = fresh.provider.capabilities.title
+    return Refused(
+        reason=Refusal.HOOKS_MISSING,
+        message=f"{title} reports its session only through hooks: without them this tab is live-only",
+        remedy=(Command(f"corral hooks install {fresh.provider.name}"),),
+        hookless=fresh.home.path,
+    )
+
+
+# --- in place of this process
+
+
+def resume_in_place(name: str, *, anyway: bool, agree: Agree, report: Report) -> NoReturn:
+    """Become the agent on the session that a person calls so. Returns only by raising."""
+    session, plan = plan_resume(name, anyway=anyway, agree=agree, settled=False)
+    what = f"{full_name(session)} is not resumed"
+    if isinstance(plan, Refused):
+        raise RefusedError(plan, what)
+    with Starting(session.key, what, anyway=anyway, agree=agree, report=report) as starting:
+        starting.resume_in_place(starting.look())
+
+
+# --- what every start needs
+
+
+def _child_environment(
+    environ: Mapping[str, str], capabilities: Capabilities, added: Mapping[str, str]
+) -> dict[str, str]:
+    """corral's own environment less what would mislead the child, plus the home's variable."""
+    dropped = {*capabilities.poison, *capabilities.home_variables}
+    return {name: value for name, value in environ.items() if name not in dropped} | dict(added)
+
+
+def keep_copies(session: Session, plan: Resume, launches: Launches) -> tuple[KeptCopy, ...]:
+    """Of what this CLI is known to destroy, or will drop now, made before it is started. Raises OSError."""
+    loss = session.restore.loss if isinstance(session.restore, Refused) else None
+    files = dict.fromkeys((*plan.keep, loss.path) if loss is not None else plan.keep)
+    return tuple(launches.keep_copy(session.key, file) for file in files)
+
+
+def _spawn_guard(tab: str, locks: list[int]) -> None:
+    subprocess.Popen(
+        [sys.executable, "-P", "-X", "utf8", "-m", "corral.tabs.guard", tab, *map(str, locks)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        pass_fds=locks,
+        start_new_session=True,
+    )
+
+
+def _fork_guard(launch: Launch, launches: Launches, locks: list[int]) -> None:
+    """A small process of its own that keeps the locks until the provider confirms the session, then checks it.
+
+    Forked twice: the agent must not get a child that it never started.
+    """
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        while locks:
+            os.close(locks.pop())
+        return
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        guard_launch(launch, launches, locks[1:])
+    except Exception as error:  # noqa: BLE001 - it must not run on as a second corral, nor fail unseen
+        told = f"what became of the session could not be checked after the start: {error!r}"
+        launches.write(structs.replace(launch, problem=told))
+    finally:
+        os._exit(0)

@@ -1,0 +1,214 @@
+"""What live sessions use of the machine: a survey and one snapshot of /proc, divided, then measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct, structs
+
+from corral.machine import procfs
+from corral.machine.meters import is_same, list_seen, read_use
+from corral.model.key import SessionKey
+from corral.model.metering import (
+    Division,
+    MeteredSession,
+    MeteredShared,
+    MeteredStray,
+    Metering,
+    SeenProcess,
+    Share,
+    Use,
+)
+from corral.model.selection import Selection
+from corral.model.session import Session, Survey
+from corral.model.verdict import State
+from corral.sessions.survey import take_survey
+from corral.terminals.directory import list_terminals, terminals_dir
+from corral.terminals.environment import TAB_VARIABLE
+from corral.top.trees import divide_processes, parents_first
+
+METERED = frozenset({State.LIVE, State.ELSEWHERE})
+"""Sessions that somebody serves; of those elsewhere the answer is that it can't be told."""
+_FOREIGN_PROC = "/proc does not show the processes of this PID namespace"
+
+
+class Meter:
+    """Looks at the machine; from the second look on, it can say what was spent since the one before."""
+
+    def __init__(self) -> None:
+        self._before: Look | None = None
+
+    def look(self) -> Metering:
+        survey = take_survey(Selection(states=METERED))
+        seen = list_seen(TAB_VARIABLE) if procfs.is_ours() else {}
+        division = divide_processes(seen.values(), _served(survey.sessions, seen), *_terminals(seen))
+        measured = _measure(seen, division)
+        look = Look(at=time.monotonic(), seen=seen, cpu_seconds={pid: one.cpu_seconds for pid, one in measured.items()})
+        rates = _Rates(self._before, look)
+        self._before = look
+        return _put_together(survey, seen, division, measured, rates)
+
+
+def meter_session(session: Session) -> MeteredSession | None:
+    """What one session uses; None when nobody serves it. All others are looked at too: they may share processes."""
+    if session.state not in METERED:
+        return None
+    if session.state is not State.LIVE:
+        return _unknown(session)
+    found = (one for one in Meter().look().sessions if one.session.key == session.key)
+    return next(found, None)
+
+
+class _Rates:
+    """CPU per cent of processes since the look before."""
+
+    def __init__(self, before: Look | None, after: Look) -> None:
+        self._spent = cpu_spent(before, after) if before is not None else None
+        self._seconds = after.at - before.at if before is not None else 0.0
+
+    def of(self, pids: Iterable[int]) -> float | None:
+        """None in a first look, and when none of these was measured before."""
+        if self._spent is None or self._seconds <= 0:
+            return None
+        known = [self._spent[pid] for pid in pids if pid in self._spent]
+        return 100 * sum(known) / self._seconds if known else None
+
+
+def _served(sessions: Iterable[Session], seen: Mapping[int, SeenProcess]) -> dict[int, list[SessionKey]]:
+    """The verified processes, as far as they are still the same."""
+    served: dict[int, list[SessionKey]] = {}
+    for session in sessions:
+        for identity in session.verdict.processes if session.state is State.LIVE else ():
+            if identity.pid in seen and is_same(seen[identity.pid], identity):
+                served.setdefault(identity.pid, []).append(session.key)
+    return served
+
+
+def _terminals(seen: Mapping[int, SeenProcess]) -> tuple[dict[int, str], list[int]]:
+    """The first program of each terminal of ours, and the holders; each only if it is that very process."""
+    tabs: dict[int, str] = {}
+    holders: list[int] = []
+    for terminal in list_terminals(terminals_dir()):
+        child, holder = terminal.child, terminal.holder
+        if child.pid in seen and is_same(seen[child.pid], child):
+            tabs[child.pid] = terminal.tab
+        if holder is not None and holder.pid in seen and is_same(seen[holder.pid], holder):
+            holders.append(holder.pid)
+    return tabs, holders
+
+
+def _measure(seen: dict[int, SeenProcess], division: Division) -> dict[int, Use]:
+    parts = [share.pids for share in division.shares.values()]
+    parts += [tree.pids for tree in (*division.shared, *division.strays)]
+    wanted = {pid for pids in parts for pid in pids}
+    uses = ((pid, read_use(seen[pid], seen)) for pid in parents_first(seen.values()) if pid in wanted)
+    return {pid: use for pid, use in uses if use is not None}
+
+
+def _put_together(
+    survey: Survey, seen: Mapping[int, SeenProcess], division: Division, measured: Mapping[int, Use], rates: _Rates
+) -> Metering:
+    # A process that ended before it was measured is in no part.
+    shared = [structs.replace(tree, pids=_still(tree.pids, measured)) for tree in division.shared]
+    strays = [structs.replace(tree, pids=_still(tree.pids, measured)) for tree in division.strays]
+    return Metering(
+        hostname=survey.hostname,
+        taken_at=survey.taken_at,
+        sessions=tuple(_meter(session, division, measured, rates) for session in survey.sessions),
+        shared=tuple(
+            MeteredShared(
+                tree=tree,
+                name=seen[tree.pid].name,
+                use=_sum(tree.pids, measured),
+                cpu_percent=rates.of(tree.pids),
+            )
+            for tree in shared
+            if tree.pids
+        ),
+        strays=tuple(
+            MeteredStray(tree=tree, name=seen[tree.pid].name, use=_sum(tree.pids, measured))
+            for tree in strays
+            if tree.pids
+        ),
+        degraded=survey.degraded,
+    )
+
+
+def _still(pids: Iterable[int], measured: Mapping[int, Use]) -> tuple[int, ...]:
+    return tuple(pid for pid in pids if pid in measured)
+
+
+def _sum(pids: Iterable[int], measured: Mapping[int, Use]) -> Use:
+    return sum((measured[pid] for pid in pids), Use())
+
+
+def _meter(session: Session, division: Division, measured: Mapping[int, Use], rates: _Rates) -> MeteredSession:
+    if session.state is not State.LIVE:
+        return _unknown(session)
+    share = division.shares.get(session.key, Share())
+    pids = _still(share.pids, measured)
+    shared = [tree for tree in division.shared if session.key in tree.sessions]
+    reason = None
+    if shared:
+        names = ", ".join(f"pid {tree.pid} serves {len(tree.sessions)} sessions" for tree in shared)
+        reason = f"{names}: what it uses is charged to none of them"
+    elif not pids:
+        reason = "its process has ended since" if procfs.is_ours() else _FOREIGN_PROC
+    return MeteredSession(
+        session=session,
+        use=_sum(pids, measured) if pids else None,
+        reason=reason,
+        pids=pids,
+        adopted=tuple(one for one in share.adopted if one.pid in measured),
+        cpu_percent=rates.of(pids),
+    )
+
+
+def _unknown(session: Session) -> MeteredSession:
+    return MeteredSession(session=session, use=None, reason=f"it can't be checked from here: {session.verdict.reason}")
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """One look at the machine."""
+
+    at: float
+    """In seconds of a clock that never steps."""
+    seen: Mapping[int, SeenProcess]
+    cpu_seconds: Mapping[int, float]
+    """Of the processes that were measured, with the children that they had waited for."""
+
+
+def cpu_spent(before: Look, after: Look) -> dict[int, float]:
+    """CPU seconds of each process measured now, since the look before.
+
+    A child that has ended since adds its whole life to its parent's figure at once: what was known of it is taken
+    off there. Of a process that was there before and not measured nothing is known, and nothing is counted.
+    """
+    passed_on = _passed_on(before, after)
+    spent: dict[int, float] = {}
+    for pid, now in after.cpu_seconds.items():
+        if not _is_in(before, after.seen[pid]):
+            spent[pid] = now
+        elif pid in before.cpu_seconds:
+            spent[pid] = max(0.0, now - before.cpu_seconds[pid] - passed_on.get(pid, 0.0))
+    return spent
+
+
+def _passed_on(before: Look, after: Look) -> dict[int, float]:
+    """What was known of processes that have ended, by the nearest ancestor that has not."""
+    passed_on: dict[int, float] = {}
+    for pid, seconds in before.cpu_seconds.items():
+        at: SeenProcess | None = before.seen[pid]
+        met: set[int] = set()
+        while at is not None and at.pid not in met and not _is_in(after, at):
+            met.add(at.pid)
+            at = before.seen.get(at.parent_pid)
+        if at is not None and at.pid != pid and at.pid not in met:
+            passed_on[at.pid] = passed_on.get(at.pid, 0.0) + seconds
+    return passed_on
+
+
+def _is_in(look: Look, process: SeenProcess) -> bool:
+    found = look.seen.get(process.pid)
+    return found is not None and found.start_ticks == process.start_ticks

@@ -1,0 +1,1 @@
+"""What a request costs: pure functions of a price table."""

@@ -1,0 +1,39 @@
+"""docs/messages.md lists every message, and none of the words that people have to read twice."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "docs" / "messages.md"
+
+
+def test_the_list_of_messages_is_up_to_date():
+    done = subprocess.run([sys.executable, "tools/make_messages.py", "--check"], cwd=ROOT, timeout=60)
+    assert done.returncode == 0, "run tools/make_messages.py, and read what it changed in docs/messages.md"
+
+
+@pytest.mark.parametrize(
+    ("twisted", "plain"),
+    [
+        (r"(?<![Tt]here) is no (?!longer)[a-z]", "is not a …"),
+        (r"to nobody", "corral can't see its session"),
+        (r"\bvery (process|same|terminal)", "verified, same"),
+        (r"way back", "resume with"),
+        (r"\bdeeds?\b", "turns, tool calls"),
+        (r"\bfooting\b", "fingerprint"),
+        (r"\bmend(ed|s)?\b", "fix"),
+        (r"\bseal\b", "checksum"),
+        (r"\banew\b", "again"),
+        (r"\b(tells?|told) (which|so|by)\b", "reports"),
+        (r"\b(lies|stands) (in|beside|before|beyond)\b", "is in"),
+    ],
+)
+def test_no_message_has_to_be_read_twice(twisted, plain):
+    found = [line for line in PAGE.read_text().splitlines() if re.search(twisted, line)]
+    assert found == [], f"say: {plain}"
