@@ -1,14 +1,17 @@
-"""How results leave the program: JSON for machines, lines for people, and nothing that could steer a terminal."""
+"""What goes out and what is asked: JSON for machines, lines for people, and nothing that could steer a terminal."""
 
 from __future__ import annotations
 
 import io
 import os
 import sys
-from collections.abc import Iterable, Sequence
-from typing import BinaryIO, TextIO, cast
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, BinaryIO, TextIO, cast
 
-from corral.machine.text import safe
+from corral.machine.text import control, readable, safe
+
+if TYPE_CHECKING:
+    from corral.usage import Progress
 
 _OUTPUT = "corral_output"
 
@@ -60,6 +63,41 @@ def print_lines(lines: list[str]) -> None:
 def safe_line(line: str) -> str:
     """A line in which newlines are foreign."""
     return line.replace("\n", "\\n") if "\n" in line else line
+
+
+def tell(text: str) -> None:
+    """Say something beside the result, as one line on standard error."""
+    print(readable(f"corral: {text}"), file=sys.stderr)
+
+
+def can_ask() -> bool:
+    """Whether a person can answer; elsewhere an option has to."""
+    return os.isatty(0) and os.isatty(2)
+
+
+def ask(question: str) -> bool:
+    """True only if yes was typed."""
+    print(f"corral: {question} [y/N] ", end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def progress_bar() -> Callable[[Progress], None] | None:
+    """Shows how far logs are read: only on a terminal, and only once that has taken a while."""
+    if not sys.stderr.isatty():
+        return None
+    import time
+
+    begun = time.monotonic()
+
+    def show(progress: Progress) -> None:
+        if time.monotonic() - begun < 0.5 or not progress.total_bytes:
+            return
+        share = progress.done_bytes / progress.total_bytes
+        begin, end = control("\r"), control("\r\x1b[K") if share >= 1 else ""
+        bar = "█" * int(share * 30)
+        print(f"{begin}reading logs {bar:<30} {share:4.0%}{end}", end="", file=sys.stderr, flush=True)
+
+    return show
 
 
 def name_files_in_utf8() -> None:

@@ -1,12 +1,17 @@
-"""What a terminal can show: width, colour, cells, ages. Nothing here knows a session."""
+"""What a terminal can show: width, colour, cells, ages, tables, and a session's state in a few words."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from corral.machine.text import control, printable
+
+if TYPE_CHECKING:
+    from corral.model.appearance import Appearance
 
 COLOURS = {
     "green": "32",
@@ -71,6 +76,17 @@ def age(seconds: float) -> str:
         if seconds < limit:
             return f"{int(seconds // unit)} {name}"
     return f"{int(seconds // 86_400)} d"
+
+
+def say_state(shown: Appearance, now: float) -> str:
+    """The state with its age or time of day: "busy 2 min", "lost 21:08"; with the date when that was not today."""
+    if shown.since is not None:
+        return f"{shown.word} {age(now - shown.since)}"
+    if shown.lost_at is None:
+        return shown.word
+    then = time.localtime(shown.lost_at)
+    is_today = then[:3] == time.localtime(now)[:3]
+    return f"{shown.word} {time.strftime('%H:%M' if is_today else '%b %d %H:%M', then)}"
 
 
 def tilde(path: str | None) -> str:

@@ -1,31 +1,50 @@
-"""The throw-away directory of a demonstration: a HOME of its own, with one agent in it, and who it belongs to."""
+"""The throw-away directory of a demo: a HOME with one agent in it, who made it, and how all of it goes away again.
+
+`python -m corral.demo.place ROOT [--keep]` ends one whose maker was killed.
+"""
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
 import shlex
+import shutil
+import signal
 import site
+import stat
+import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, suppress
 
 import msgspec
 from msgspec import Struct
 
 from corral.errors import CorralError
 from corral.machine.places import DEMO_VARIABLE
+from corral.machine.processes import ProcessTable
+from corral.machine.signal import send_signal
 from corral.sidecar.atomic import Directory, replace
 from corral.sidecar.files import Unreadable, read_regular
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.processes import own_identity
+from corral.sidecar.processes import own_identity, read_identity
 from corral.state.bindings import identity_fields
+from corral.tabs import kill_process
+from corral.terminals import list_terminals
 
 PREFIX = "corral-demo-"
 _OWNER = "owner.json"
 _LIMIT = 1 << 12
 _KEPT_VARIABLES = ("LANG", "TERM", "TZ", "NO_COLOR", "SYSTEMROOT")
 _KEPT_PREFIXES = ("LC_", "PYTHON")
+_ROUNDS = 10
+_GONE_SECONDS = 10.0
+_UNOWNED_SECONDS = 60.0
+"""A directory without an owner for this long was left at the moment of its making."""
+_ENDED = b"ended\n"
 
 
 class Owner(Struct, frozen=True, kw_only=True):
@@ -50,7 +69,7 @@ class Place:
         self.terminals = os.path.join(self.state, "terminals")
         self.agent_home = os.path.join(self.home, ".kimi")
         self.corral = os.path.join(root, "corral")
-        """A program: `corral` as it is in the demonstration."""
+        """A program: `corral` as it is in the demo."""
 
     def environment(self) -> dict[str, str]:
         """Of everything that is started in it: nothing of the person's own but language, time zone and Python."""
@@ -137,3 +156,183 @@ def _write_program(path: str, text: str) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700)
     with os.fdopen(fd, "w") as file:
         file.write(text)
+
+
+# --- the end
+
+
+class Caretaker:
+    """A process that outlives a demo which is killed, and then clears up.
+
+    It is a shell that waits on a pipe, whose other end only the demo has. The kernel closes that end when the demo
+    dies, however it dies; a demo that ends by itself says so first.
+    """
+
+    def __init__(self, place: Place, *, keep: bool) -> None:
+        ending = [sys.executable, "-P", "-m", "corral.demo.place", place.root, *(["--keep"] if keep else [])]
+        # In a session of its own: what is sent to the demo's process group does not reach it.
+        self._process = subprocess.Popen(
+            ["/bin/sh", "-c", 'read -r word || exec "$@"', "sh", *ending],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+
+    def dismiss(self) -> None:
+        """There is nothing left to take care of."""
+        self._process.communicate(_ENDED)
+
+
+def end_place(place: Place, *, keep: bool = False) -> bool:
+    """End all that runs in it, then delete it. False: another has done so, and perhaps kept the directory.
+
+    Raises CorralError, and then the directory is still there.
+    """
+    with _turn_in(place):
+        owner = place.read_owner()
+        if owner is None or owner.kept:
+            return False
+        end_processes(place)
+        if keep:
+            place.write_owner(kept=True)
+        else:
+            remove(place)
+    return True
+
+
+def end_processes(place: Place) -> None:
+    """Those that have its mark, and those that its terminals have on record; again, until there are none."""
+    for _ in range(_ROUNDS):
+        found = [*_list_marked(place)]
+        held = [one for one in list_terminals(place.terminals) if one.holder is not None and _lives(one.holder)]
+        for identity in found:
+            _end(identity)
+        for terminal in held:
+            _end(terminal.child)
+            if terminal.holder is not None:
+                _cut_off(terminal.holder)
+        if not found and not held:
+            return
+    raise CorralError(f"processes of {place.root} were started faster than they could be ended", hint="try again")
+
+
+def remove(place: Place) -> None:
+    try:
+        shutil.rmtree(place.root)
+    except OSError as error:
+        if os.path.lexists(place.root):  # else another demo was quicker
+            raise CorralError(f"{error.filename or place.root} could not be deleted: {error.strerror}") from error
+
+
+def sweep_leftovers(tell: Callable[[str], None]) -> None:
+    """End and delete what was left by demos whose owner was killed.
+
+    Only directories of our own with a record of who made them, and only where that process is proven gone.
+    """
+    for place in _list_places():
+        owner = place.read_owner()
+        if owner is None:
+            _drop_unowned(place)
+        elif not owner.kept and is_proven_gone(owner.identity):
+            try:
+                if end_place(place):
+                    tell(f"cleaned up after a demo that was killed ({place.root})")
+            except CorralError as error:
+                tell(f"could not clean up after a demo that was killed: {error.message}")
+
+
+def is_proven_gone(identity: ProcessIdentity) -> bool:
+    """Another boot, or this PID namespace without it; what can't be seen from here is not proven."""
+    own = own_identity()
+    if own is None:
+        return False
+    if identity.boot_id != own.boot_id:
+        return True
+    return identity.pid_ns == own.pid_ns and not _lives(identity)
+
+
+@contextmanager
+def _turn_in(place: Place) -> Generator[None]:
+    """One at a time clears a place up: its demo, the caretaker of that, or the next one."""
+    import fcntl  # Linux alone has demos
+
+    try:
+        fd = os.open(place.root, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except FileNotFoundError:
+        yield
+        return
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)  # whoever has it needs seconds, and gives it back by dying, too
+        yield
+    finally:
+        os.close(fd)
+
+
+def _list_places() -> Iterator[Place]:
+    parent = os.path.realpath(tempfile.gettempdir())
+    for entry in os.scandir(parent):
+        if not entry.name.startswith(PREFIX):
+            continue
+        with suppress(FileNotFoundError):  # it goes away at this very moment
+            status = entry.stat(follow_symlinks=False)
+            if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
+                yield Place(entry.path)
+
+
+def _drop_unowned(place: Place) -> None:
+    try:
+        if time.time() - os.lstat(place.root).st_mtime > _UNOWNED_SECONDS:
+            os.rmdir(place.root)
+    except OSError:
+        pass  # there is something in it, so that it is none of ours, or it has gone
+
+
+def _list_marked(place: Place) -> Iterator[ProcessIdentity]:
+    """Processes that were started with the name of this directory, which nobody else knows, in their environment."""
+    for process in ProcessTable():
+        if process.pid == os.getpid() or process.environ.get(DEMO_VARIABLE) != place.root:
+            continue
+        if _lives(process.identity):
+            yield process.identity
+
+
+def _lives(identity: ProcessIdentity) -> bool:
+    return read_identity(identity.pid) == identity
+
+
+def _end(identity: ProcessIdentity) -> None:
+    if not _lives(identity):
+        return
+    try:
+        kill_process(identity, lambda text: None)
+    except CorralError:
+        if _lives(identity):
+            raise
+
+
+def _cut_off(holder: ProcessIdentity) -> None:
+    """It heeds no hang-up, and has nothing to keep once its directory is to be deleted."""
+    send_signal(holder, signal.SIGKILL)
+    deadline = time.monotonic() + _GONE_SECONDS
+    while _lives(holder):
+        if time.monotonic() > deadline:
+            raise CorralError(f"pid {holder.pid} did not end, not even by SIGKILL: the kernel holds it")
+        time.sleep(0.005)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="corral.demo.place")
+    parser.add_argument("root")
+    parser.add_argument("--keep", action="store_true")
+    args = parser.parse_args()
+    try:
+        end_place(Place(args.root), keep=args.keep)
+    except CorralError as error:
+        print(f"corral: could not clean up after a demo that was killed: {error.message}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 import msgspec
@@ -20,11 +21,12 @@ from corral.machine.text import readable
 from corral.model.hook_install import Outcome
 from corral.model.opening import Agreement
 from corral.model.refusal import RefusedError, refuse
-from corral.model.restore import Refusal
+from corral.model.restore import Command, Refusal
 from corral.model.whereabouts import Found, InPane, InTab, InTerminal
 from corral.server import messages
-from corral.server.directories import list_directories
+from corral.server.credentials import TOKEN_SECONDS, Caller, Credentials
 from corral.server.event_stream import BEAT_SECONDS
+from corral.server.guard import Guard
 from corral.server.service import Service
 from corral.server.terminal_socket import serve_terminal
 from corral.terminals import terminals_dir
@@ -35,10 +37,20 @@ _MOST_BODY = 64 << 10
 _BODY_SECONDS = 10.0
 _TO_OPEN = 24
 """Files that are open at once, at most, while a tab is started."""
+_MOST_DIRECTORIES = 50
+_MOST_LOOKED_AT = 5000
 
 
 def service_of(request: Request | WebSocket) -> Service:
     return request.app.state.service
+
+
+def credentials_of(request: Request) -> Credentials:
+    return request.app.state.credentials
+
+
+def guard_of(request: Request) -> Guard:
+    return request.app.state.guard
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:
@@ -64,6 +76,68 @@ def answer(body: object, status: int = 200) -> Response:
 
 def done(status: int = 204) -> Response:
     return Response(None, status)
+
+
+# --- getting in: the server proves itself, then the page
+
+
+async def greet(request: Request) -> Response:
+    wanted = await read_body(request, messages.Hello)
+    credentials = credentials_of(request)
+    proven = await service_of(request).run(lambda: credentials.begin(wanted.login, wanted.nonce))
+    if proven is None:
+        await guard_of(request).delay_failure()
+        message = "this link was used already or is too old, or this login was ended"
+        raise refuse(Refusal.LOGIN_UNKNOWN, message, Command("corral url"))
+    nonce, proof = proven
+    return answer(messages.ServerProof(nonce=nonce, proof=proof))
+
+
+async def take_proof(request: Request) -> Response:
+    shown = await read_body(request, messages.PageProof)
+    credentials = credentials_of(request)
+    try:
+        proven = await service_of(request).run(lambda: credentials.finish(shown.nonce, shown.proof, shown.label))
+    except CorralError as error:
+        raise refuse(Refusal.NOT_SAVED, f"this login could not be kept: {error.message}") from error
+    if proven is None:
+        await guard_of(request).delay_failure()
+        raise refuse(Refusal.WRONG_PROOF, "the proof is wrong or came too late", Command("corral url"))
+    login = proven.login.login if proven.login is not None else None
+    return answer(messages.PageToken(token=proven.token, seconds=TOKEN_SECONDS, login=login, salt=proven.salt))
+
+
+async def make_ticket(request: Request) -> Response:
+    wanted = await read_body(request, messages.TicketWanted)
+    caller: Caller = request.scope["corral.caller"]
+    ticket = credentials_of(request).make_ticket(caller, wanted.nonce)
+    if ticket is None:
+        raise refuse(Refusal.INVALID, "tickets are for pages that are logged in; programs show the token itself")
+    return answer(messages.SocketTicket(ticket=ticket.ticket, proof=ticket.proof))
+
+
+async def list_logins(request: Request) -> Response:
+    found = credentials_of(request).logins.list()
+    reports = (
+        messages.LoginReport(login=one.login, label=one.label, created_at=one.created_at, used_at=one.used_at)
+        for one in found
+    )
+    return answer(messages.LoginList(logins=tuple(reports)))
+
+
+async def end_login(request: Request) -> Response:
+    login = request.path_params["login"]
+    credentials = credentials_of(request)
+    try:
+        known = await service_of(request).run(lambda: credentials.end(login))
+    except CorralError as error:
+        message = f"it is ended until this server stops, and not for good: {error.message}"
+        raise refuse(Refusal.NOT_SAVED, message) from error
+    finally:
+        guard_of(request).end(login)
+    if not known:
+        raise refuse(Refusal.NO_SUCH_LOGIN, "there is no such login (any more)")
+    return done()
 
 
 # --- sessions
@@ -246,7 +320,7 @@ async def show_directories(request: Request) -> Response:
     service = service_of(request)
     prefix = request.query_params.get("prefix", "")
     recent = [session.work_dir for session in _newest_first(service) if session.work_dir]
-    return await service.run(lambda: answer(list_directories(prefix, recent)))
+    return await service.run(lambda: answer(_list_directories(prefix, recent)))
 
 
 async def show_usage(request: Request) -> Response:
@@ -334,3 +408,30 @@ def _newest_first(service: Service):
 
 def _size(columns: int, rows: int) -> tuple[int, int]:
     return max(2, min(columns, 4096)), max(2, min(rows, 4096))
+
+
+def _list_directories(prefix: str, recent: Iterable[str]) -> messages.Directories:
+    """`prefix` is an absolute path, or begins with ~; its last part need not be complete."""
+    used = list(dict.fromkeys(recent))[: 4 * _MOST_DIRECTORIES]
+    return messages.Directories(
+        directories=tuple(_list_below(os.path.expanduser(prefix))) if prefix else (),
+        recent=tuple(path for path in used if os.path.isdir(path))[:_MOST_DIRECTORIES],
+    )
+
+
+def _list_below(prefix: str) -> list[str]:
+    if not os.path.isabs(prefix) or "\0" in prefix:
+        return []
+    parent, begin = os.path.split(prefix)
+    found: list[str] = []
+    try:
+        with os.scandir(parent) as entries:
+            for number, entry in enumerate(entries):
+                if number >= _MOST_LOOKED_AT:
+                    break
+                hidden = entry.name.startswith(".") and not begin.startswith(".")
+                if entry.name.startswith(begin) and not hidden and entry.is_dir():
+                    found.append(entry.path)
+    except OSError:
+        return []  # not there, or not for us: nothing to offer
+    return sorted(found)[:_MOST_DIRECTORIES]

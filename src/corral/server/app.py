@@ -14,12 +14,12 @@ from starlette.routing import BaseRoute, Route, WebSocketRoute
 
 from corral.model.refusal import RefusedError
 from corral.model.restore import Refusal, Refused
-from corral.server import api, door, messages, page
+from corral.server import api, messages, page
 from corral.server.credentials import Credentials
 from corral.server.event_stream import EventStream
 from corral.server.guard import Guard
+from corral.server.messages import answer_refused
 from corral.server.openapi import describe_api
-from corral.server.refusals import answer_refused
 from corral.server.service import Service
 
 if TYPE_CHECKING:
@@ -49,13 +49,13 @@ ENDPOINTS = (
     Endpoint("GET", "/", page.show_page, "the page"),
     Endpoint("GET", "/assets/{name:path}", page.show_asset, "a file of the page"),
     Endpoint("GET", "/favicon.svg", page.show_icon, "its icon"),
-    Endpoint("POST", "/api/hello", door.greet, "the server proves itself", messages.Hello, messages.ServerProof),
-    Endpoint("POST", "/api/prove", door.take_proof, "the page does", messages.PageProof, messages.PageToken),
+    Endpoint("POST", "/api/hello", api.greet, "the server proves itself", messages.Hello, messages.ServerProof),
+    Endpoint("POST", "/api/prove", api.take_proof, "the page does", messages.PageProof, messages.PageToken),
     Endpoint(
-        "POST", "/api/tickets", door.make_ticket, "for one WebSocket", messages.TicketWanted, messages.SocketTicket
+        "POST", "/api/tickets", api.make_ticket, "for one WebSocket", messages.TicketWanted, messages.SocketTicket
     ),
-    Endpoint("GET", "/api/logins", door.list_logins, "the browsers that are logged in", None, messages.LoginList),
-    Endpoint("DELETE", "/api/logins/{login}", door.end_login, "end one of them", None, None, 204),
+    Endpoint("GET", "/api/logins", api.list_logins, "the browsers that are logged in", None, messages.LoginList),
+    Endpoint("DELETE", "/api/logins/{login}", api.end_login, "end one of them", None, None, 204),
     Endpoint("GET", "/api/health", api.check_health, "whether it answers", None, messages.Health),
     Endpoint("GET", "/api/sessions", api.list_sessions, "all sessions", None, messages.SessionList),
     Endpoint("GET", "/api/sessions/{ref}", api.show_session, "one session in full", None, messages.OneSession),

@@ -1,13 +1,24 @@
-"""Events for any number of subscribers: one bounded ring for all; who falls out of it is told to fetch all anew."""
+"""The event stream: what each event says, and one bounded ring of them for any number of subscribers.
+
+A subscriber that falls out of the ring is told to fetch everything again. docs/api.md and the page's types are made
+from the nouns here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from corral.machine.json_text import encode_json
+from corral.model.change import Change
+from corral.model.session import AgentProcess, Degraded
+from corral.model.tab import Progress, TabView
+from corral.server.messages import ListedSession, SpentBySession, SpentToday
 
 MOST_EVENTS = 2000
 MOST_BYTES = 4 << 20
@@ -94,3 +105,89 @@ class EventStream:
 
 def encode_event(number: int, name: str, body: object) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), encode_json(body))
+
+
+# --- what each event says
+
+
+class HelloEvent(Struct, frozen=True, kw_only=True):
+    """The first one. From now on something comes at least every `beat_s` seconds."""
+
+    version: str
+    event: int
+    beat_s: float
+
+
+class BeatEvent(Struct, frozen=True):
+    """Nothing else happened. It has no `id`."""
+
+
+class SessionEvent(Struct, frozen=True, kw_only=True):
+    """A session as it is now; as it was last, if it is gone."""
+
+    change: Change
+    session: ListedSession
+
+
+class SwitchedEvent(Struct, frozen=True, kw_only=True, rename={"previous": "from", "current": "to"}):
+    """One process went over to another session; both are refs."""
+
+    pid: int
+    previous: str
+    current: str
+
+
+class TabChange(StrEnum):
+    """Of one tab."""
+
+    OPENED = "opened"
+    CHANGED = "changed"
+    CLOSED = "closed"
+
+
+class TabEvent(Struct, frozen=True, kw_only=True):
+    """A tab as it is now; as it was last, if it is closed."""
+
+    change: TabChange
+    tab: TabView
+
+
+class UsageEvent(Struct, frozen=True, kw_only=True):
+    """What was spent today, and by each session whose sums changed, by its ref."""
+
+    usage_today: SpentToday | None
+    sessions: dict[str, SpentBySession | None]
+
+
+class AgentsEvent(Struct, frozen=True, kw_only=True):
+    """All agents without a known session, as in the list of sessions."""
+
+    unattributed: tuple[AgentProcess, ...]
+    no_session_yet: tuple[AgentProcess, ...]
+
+
+class DegradedEvent(Struct, frozen=True, kw_only=True):
+    """What could not be read or watched, all of it."""
+
+    degraded: tuple[Degraded, ...]
+
+
+class ResyncEvent(Struct, frozen=True, kw_only=True):
+    """Fetch sessions and tabs again."""
+
+    reason: str
+
+
+EVENTS: dict[str, Any] = {
+    "hello": HelloEvent,
+    "beat": BeatEvent,
+    "session": SessionEvent,
+    "switched": SwitchedEvent,
+    "tab": TabEvent,
+    "restore": Progress,
+    "usage": UsageEvent,
+    "agents": AgentsEvent,
+    "degraded": DegradedEvent,
+    "resync": ResyncEvent,
+}
+"""By the name under which each is sent."""

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from corral.model.refusal import RefusedError, refuse
 from corral.model.restore import Command, Refusal, Refused
 from corral.server.credentials import TOOLS, Caller, Credentials
-from corral.server.refusals import answer_refused, status_of
+from corral.server.messages import answer_refused, status_of
 
 OPEN_PATHS = frozenset({"/", "/favicon.svg"})
 """What is served to anyone with the right Host: the empty page. Everything else needs a token."""

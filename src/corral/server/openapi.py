@@ -11,10 +11,9 @@ import msgspec
 from corral.model.appearance import Colour
 from corral.model.restore import Refusal
 from corral.model.verdict import Activity, State
-from corral.server.events import EVENTS
+from corral.server.event_stream import EVENTS
 from corral.server.guard import PROOFS
-from corral.server.messages import HooksStanding, PlaceKind, RestoreKind, RestoreSupport, TabState
-from corral.server.refusals import ErrorDocument
+from corral.server.messages import ErrorDocument, HooksStanding, PlaceKind, RestoreKind, RestoreSupport, TabState
 from corral.version import __version__
 
 if TYPE_CHECKING:

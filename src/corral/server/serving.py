@@ -29,9 +29,8 @@ from corral.server.address import (
 )
 from corral.server.app import build_app
 from corral.server.connections import ACCEPT_AT_ONCE, LONGEST_HEADERS, Crowd, FewLines, guarded_by
-from corral.server.credentials import Credentials
+from corral.server.credentials import Credentials, Logins
 from corral.server.event_stream import EventStream
-from corral.server.logins import Logins
 from corral.server.server_files import TOKEN, Running, ServerFiles
 
 _STOP_SECONDS = 2
@@ -53,7 +52,7 @@ class AlreadyRunning(CorralError):
         self.running = running
 
 
-def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
+def run_server(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     """Until a signal comes. `tell` is called with a one-time code once it listens. Raises CorralError."""
     check_host(bind)
     raise_limit()  # each viewer takes two descriptors

@@ -6,8 +6,7 @@ import pytest
 
 from corral.cli.main import main
 from corral.cli.screen import cells
-from corral.cli.top import render
-from corral.cli.use_words import say_metered, say_use
+from corral.cli.top import render, say_metered, say_use
 from corral.model.metering import (
     MemoryKind,
     MeteredSession,
