@@ -1,4 +1,4 @@
-"""What a command of the command line is: its help, its arguments, what it does; and how corral itself is called."""
+"""What a command is: its help, its arguments, what it does. And how to call corral itself."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Command(NamedTuple):
     run: Callable[[argparse.Namespace], int]
 
     def build_parser(self, prog: str) -> argparse.ArgumentParser:
-        # With `prog` and a width argparse makes no help text, and imports nothing for one, before it is needed.
+        # Given `prog` and a width, argparse makes the help text, and imports what that takes, only when it is asked for.
         description, _, epilog = self.help.partition("\n\n")
         parser = Parser(prog=prog, description=description, epilog=epilog, formatter_class=format_help)  # pyright: ignore[reportArgumentType]
         self.add_arguments(parser)
@@ -47,7 +47,7 @@ def format_help(prog: str) -> argparse.HelpFormatter:
 
 
 def parse_pid(text: str) -> int:
-    """A number that a process can have; 0 and negative ones mean groups, not processes."""
+    """A number that a process can have; 0 and negative numbers mean groups."""
     from corral.sidecar.record import MAX_PID
 
     if not (text.isascii() and text.isdigit() and len(text) < 10 and 1 <= int(text) <= MAX_PID):

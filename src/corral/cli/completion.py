@@ -67,7 +67,7 @@ def _list_candidates(words: list[str]) -> list[str]:
 
 
 def _list_offered(parser: argparse.ArgumentParser, before: list[str]) -> list[str]:
-    """Options, fixed choices and named things, of the action if the words lead to one."""
+    """Options, choices and names of this command, or of its action if the words name one."""
     offered: list[str] = []
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage] - argparse has no public way to list them
         choices: Any = action.choices or ()

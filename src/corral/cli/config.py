@@ -1,4 +1,4 @@
-"""`corral config` and `corral prices`: what is set, what is in force, and what models cost by whose word."""
+"""`corral config` and `corral prices`: what is set, what is in force, what models cost and who says so."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def show_config(args: argparse.Namespace) -> int:
 
 
 def faulty(config: Config) -> CorralError:
-    """What is told of a file that can't be used."""
+    """The error for a file that can't be used."""
     return CorralError(f"{config.path}: {config.problem}", hint="the defaults apply until it is fixed")
 
 
@@ -105,7 +105,7 @@ def _report_config(config: Config, unknown: Mapping[str, str]) -> dict[str, obje
 
 
 def _render_config(config: Config, unknown: Mapping[str, str]) -> list[str]:
-    lines = [f"config   {tilde(config.path)}" + ("" if config.exists else "  (does not exist: defaults)")]
+    lines = [f"config   {tilde(config.path)}" + ("" if config.exists else "  (does not exist; defaults apply)")]
     lines += [
         f"state    {tilde(places.state_dir())}",
         f"data     {tilde(places.data_dir())}",
@@ -132,7 +132,7 @@ def _say_price(price: OwnPrice) -> str:
 
 
 def _own_figures(price: OwnPrice) -> dict[str, str | None]:
-    """The five rates; None where none is set."""
+    """The five rates; None if one is not set."""
     tier = price.tier
     rates = (tier.input, tier.cache_read, tier.cache_write, tier.cache_write_1h, tier.output) if tier else (None,) * 5
     kinds = ("input", "cache_read", "cache_write", "cache_write_1h", "output")
@@ -200,7 +200,7 @@ def _render_prices(
 
 
 def _parse_time(text: str) -> float:
-    """Epoch seconds of a day or an ISO time; UTC where it names no zone."""
+    """Epoch seconds of a day or an ISO time; UTC if it names no zone."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

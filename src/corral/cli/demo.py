@@ -73,7 +73,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         tell("setting the scenes, a few seconds …")
         place = make_place()
-        caretaker = Caretaker(place, keep=args.keep)  # before there is anything to clear up
+        caretaker = Caretaker(place, keep=args.keep)  # before there is anything to clean up
         furnish(place)
         server = _start_server(place, args.port)
         _show(server, place, browse=args.open)
@@ -82,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         pass
     finally:
-        _ignore_signals()  # once is enough: what has begun to end is ended
+        _ignore_signals()  # once is enough: the end runs to its end
         if server is not None:
             _stop(server)
         try:
@@ -122,7 +122,7 @@ def _show(server: subprocess.Popen[bytes], place: Place, *, browse: bool) -> Non
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    server.terminate()  # our own child, not waited for yet: it can be nobody else
+    server.terminate()  # our own child, not waited for yet: the PID can't be another's
     try:
         server.wait(_STOP_SECONDS)
     except subprocess.TimeoutExpired:
@@ -138,7 +138,7 @@ def _read_log(place: Place) -> list[str]:
         with open(os.path.join(place.root, "server.log"), "rb") as log:
             return log.read()[-_MOST_SAID:].decode(errors="replace").splitlines()
     except OSError:
-        return []  # it never started, and said itself why
+        return []  # it never started, and has said why
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:

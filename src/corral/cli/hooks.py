@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def render_status(statuses: Sequence[Status], width: int) -> list[str]:
-    """A table, and under it what is wrong where, with the remedy."""
+    """A table; below it what is wrong, where, and what fixes it."""
     rows = [("CLI", "HOOKS", "SINCE", "CONFIGURATION")]
     notes: list[str] = []
     counts = Counter(status.provider for status in statuses)

@@ -48,7 +48,7 @@ _MODULES = {
     "doctor": "hooks",
     "prices": "config",
 }
-"""Of commands that share a module; every other has one of its own name."""
+"""Commands that share a module; every other has one of its own name."""
 _HELP = """\
 usage: corral [COMMAND] [OPTIONS]
 
@@ -73,7 +73,7 @@ _STARTS_OTHERS = {"run"}
 _BUG = 70
 _NO_OUTPUT = 1
 _END_AT_ONCE = frozenset({"usage", "statusline"})
-"""For prompts and status bars: they close what they open, and the kernel frees the rest sooner than Python would."""
+"""Prompts and status bars wait for these. They close what they open; the kernel frees the rest faster than Python."""
 
 
 def build_parser(command: str) -> argparse.ArgumentParser:
@@ -130,12 +130,12 @@ def _unknown_command(word: str) -> CorralError:
 
 def _tell(error: CorralError) -> None:
     print(readable(f"corral: {error.message}"), file=sys.stderr)
-    for line in (*error.listed, *error.hints):  # in full: they are there to be copied
+    for line in (*error.listed, *error.hints):  # in full, so that they can be copied
         print(f"  {printable(line)}", file=sys.stderr)
 
 
 def tell_config_problem() -> None:
-    """Say on standard error why the configuration is not in force, if it is not."""
+    """If the configuration is not in force, say why on standard error."""
     from corral.providers.settings import read_settings
 
     if (config := read_settings()).problem:
@@ -145,7 +145,7 @@ def tell_config_problem() -> None:
 
 
 def _prepare_output() -> int:
-    """Guards what is written. Non-zero when there is no output at all."""
+    """Guard what is written. Not zero if there is no output at all."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
         print("corral: there is no standard output", file=sys.stderr)
         return _NO_OUTPUT
@@ -157,7 +157,7 @@ def _prepare_output() -> int:
 def run() -> None:
     """The console script."""
     name_files_in_utf8()
-    gc.disable()  # every command is short: collecting costs more than it would free
+    gc.disable()  # commands are short: collecting costs more than it frees
     code = _prepare_output()
     try:
         if code == 0:

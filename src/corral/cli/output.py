@@ -1,4 +1,4 @@
-"""What goes out and what is asked: JSON for machines, lines for people, and nothing that could steer a terminal."""
+"""What corral prints and asks: JSON for machines, lines for people, and nothing that could steer a terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OUTPUT = "corral_output"
 
 
 class Output(io.TextIOWrapper):
-    """A standard stream: whatever is written, by whomever, only controls of our own reach the terminal."""
+    """A standard stream that lets only corral's own controls through to the terminal."""
 
     def write(self, text: str, /) -> int:
         super().write(safe(text, lines=True))
@@ -25,7 +25,7 @@ class Output(io.TextIOWrapper):
 
 
 def guard_stream(stream: TextIO, encoding: str | None = None) -> TextIO:
-    """The same stream, guarded. Signs that a terminal can't show are replaced, never fatal."""
+    """The same stream, guarded. Characters that a terminal can't show are replaced."""
     if not isinstance(stream, io.TextIOWrapper):
         return stream
     encoding = encoding or stream.encoding
@@ -36,7 +36,7 @@ def guard_stream(stream: TextIO, encoding: str | None = None) -> TextIO:
 
 
 def print_json(report: object) -> None:
-    """One indented JSON document. Bytes of a path that are no UTF-8 appear as \\udcXX, as Python names them."""
+    """One indented JSON document. Bytes of a path that are not UTF-8 appear as \\udcXX, as in Python."""
     from corral.machine.json_text import encode_json
 
     text = encode_json(report, indent=2).decode()
@@ -61,7 +61,7 @@ def print_lines(lines: list[str]) -> None:
 
 
 def safe_line(line: str) -> str:
-    """A line in which newlines are foreign."""
+    """A line whose newlines are foreign text."""
     return line.replace("\n", "\\n") if "\n" in line else line
 
 
@@ -101,9 +101,9 @@ def progress_bar() -> Callable[[Progress], None] | None:
 
 
 def name_files_in_utf8() -> None:
-    """Start this program again in Python's UTF-8 mode, once, if names of files have another encoding here.
+    """Start this program again in Python's UTF-8 mode, once, if file names have another encoding here.
 
-    By options of the interpreter, not by the environment: programs that corral starts keep theirs.
+    It uses options of the interpreter, not the environment: programs that corral starts keep theirs.
     """
     if sys.getfilesystemencoding() == "utf-8" or not sys.executable or find_output_encoding() is not None:
         return
@@ -113,6 +113,6 @@ def name_files_in_utf8() -> None:
 
 
 def find_output_encoding() -> str | None:
-    """The encoding of the terminal, where this program was started again; else None."""
+    """The terminal's encoding, if this program was started again; else None."""
     found = sys._xoptions.get(_OUTPUT)  # pyright: ignore[reportPrivateUsage] - the only way to them
     return found if isinstance(found, str) else None

@@ -80,7 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _say_today() -> tuple[dict[str, str], list[str]]:
-    """What each session cost, and what was lost of all that was counted."""
+    """What each session cost, and what the ledger lost."""
     from corral.cli.usage_table import say_cost
     from corral.usage import say_loss, sum_sessions_today
 
@@ -119,7 +119,7 @@ def render(
 def _table(
     survey: Survey, sessions: list[Session], width: int, colour: bool, today: dict[str, str] | None
 ) -> list[str]:
-    """`today` says what each session cost, where that was asked."""
+    """`today` says what each session cost, if that was asked."""
     now = survey.taken_at
     short = short_ids([session.session_id for session in sessions])
     spent = [today.get(str(session.key), "–") for session in sessions] if today is not None else [""] * len(sessions)
@@ -191,7 +191,7 @@ def _doubt_lines(survey: Survey, sessions: list[Session], width: int, colour: bo
 
 
 def _silent_lines(sessions: list[Session], width: int, colour: bool) -> list[str]:
-    """One line per provider, with what helps the next ones: corral started some that never say who they are."""
+    """One line per provider whose agents corral started and that never report, with what helps the next ones."""
     by_provider: dict[str, list[str]] = {}
     for session in sessions:
         if session.silence is not None:
@@ -213,7 +213,7 @@ def _counts_line(survey: Survey) -> str:
 
 
 def short_ids(ids: list[str]) -> dict[str, str]:
-    """Each id as long as is needed to be unique among these, and at least eight characters."""
+    """Each id, cut to what is unique among these, and at least eight characters."""
     from corral.model.key import spoken_id
 
     names = sorted((spoken_id(session_id), session_id) for session_id in set(ids))
@@ -248,7 +248,7 @@ def _key(sort: str):
 
 
 def _say_nothing_found(survey: Survey) -> list[str]:
-    """What corral looked for, and commands to try that work here."""
+    """What corral looked for, and commands to try here."""
     from corral.hooks import lack_hooks
 
     looked = ", ".join(provider.capabilities.title for provider in all_providers())

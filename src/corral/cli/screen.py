@@ -26,7 +26,7 @@ COLOURS = {
 
 
 def use_colour() -> bool:
-    """Only on a terminal, and never against NO_COLOR."""
+    """Only on a terminal, and not if NO_COLOR is set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -35,7 +35,7 @@ def paint(text: str, colour: str | None, enabled: bool) -> str:
 
 
 def terminal_width() -> int:
-    """Of standard output's terminal; unbounded into a pipe, so that nothing is cut there."""
+    """The width of the terminal; a pipe has no limit, so that nothing is cut there."""
     if not sys.stdout.isatty():
         return 10_000
     if (columns := os.environ.get("COLUMNS", "")).isdecimal():
@@ -44,7 +44,7 @@ def terminal_width() -> int:
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes."""
+    """How many columns a text needs."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -90,7 +90,7 @@ def say_state(shown: Appearance, now: float) -> str:
 
 
 def tilde(path: str | None) -> str:
-    """A path as people write it; what could move the cursor is shown as what it is."""
+    """A path as people write it, with control characters shown as escapes."""
     if not path:
         return "–"
     path = printable(path)

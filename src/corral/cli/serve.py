@@ -68,7 +68,7 @@ exit codes: 0 ok · 1 it could not be ended · 2 usage · 3 several begin so ·
             4 not found"""
 
 OPEN_SECONDS = 60.0
-"""How long a link's file is there for a browser that takes its time."""
+"""How long a link's file stays for a slow browser."""
 _PREFIX, _SUFFIX = "corral-login-", ".html"
 _STALE_SECONDS = 600.0
 _LOOK_SECONDS = 0.25
@@ -105,7 +105,7 @@ def serve(args: argparse.Namespace) -> int:
             open_in_browser(running.link(code), places.state_dir())
         if is_remote(bind):
             tunnel = f"ssh -L {running.port}:{bracketed(running.host)}:{running.port}"
-            tell(f"no browser can log in over plain HTTP from elsewhere: open the link at the near end of {tunnel}")
+            tell(f"a browser on another machine can't log in over plain HTTP: run {tunnel} there, then open the link")
         tell(f"serving; the link works once, `{own_command()} url` prints another. Ctrl-C stops it.")
 
     try:
@@ -122,15 +122,15 @@ def serve(args: argparse.Namespace) -> int:
 def _show_other(running: Running, *, browse: bool, wanted: int | None) -> None:
     link = running.link(ServerFiles(places.state_dir()).make_code(running.name))
     print(link, flush=True)
-    tell(f"a server runs already (pid {running.pid}), and goes on; this link works once")
+    tell(f"a server is already running (pid {running.pid}); this link into it works once")
     if wanted and wanted != running.port:
-        tell(f"it stays where it is: stop it first, then --port {wanted} moves it")
+        tell(f"it stays on port {running.port}: to use --port {wanted}, stop it first")
     if browse:
         open_in_browser(link, places.state_dir(), wait=True)
 
 
 def _tell_stopped() -> None:
-    """What goes on is said: stopping the server stops no agent."""
+    """Say what goes on: stopping the server stops no agent."""
     from corral.model.terminal import Standing
     from corral.terminals import list_terminals, terminals_dir
 
@@ -147,7 +147,7 @@ def _tell_stopped() -> None:
 
 
 def open_in_browser(link: str, state_dir: str, *, wait: bool = False) -> None:
-    """By a file that only the person can read: the code is never in an argument.
+    """Open a file that only the person can read: the code must not be in an argument.
 
     Returns at once; with `wait`, when the link was used, or after a minute: until then the file is there.
     """
@@ -157,8 +157,8 @@ def open_in_browser(link: str, state_dir: str, *, wait: bool = False) -> None:
         tell(f"no browser was opened: {error.filename}: {error.strerror}; open the link yourself")
         return
     atexit.register(path.unlink, missing_ok=True)
-    # In a process of its own: some browsers are waited for to their end, and Ctrl-C here is not meant for them. Nothing
-    # of the directory it was started in is run (-I).
+    # In a process of its own: some browsers block until they end, and Ctrl-C here is not for them. With -I, nothing in
+    # the current directory is run.
     process = subprocess.Popen(
         with_given_limit([sys.executable, "-I", "-m", "webbrowser", path.as_uri()]),
         stdin=subprocess.DEVNULL,
@@ -184,7 +184,7 @@ def _write_page(link: str) -> Path:
 
 
 def _find_place() -> Path:
-    """Browsers that are confined (snap, flatpak) see neither /tmp nor hidden directories; Downloads they do."""
+    """Confined browsers (snap, flatpak) can't see /tmp or hidden directories; they can see Downloads."""
     home = Path.home()
     for place in (home / "Downloads", home):
         if place.is_dir() and os.access(place, os.W_OK) and place.stat().st_uid == os.getuid():
@@ -201,7 +201,7 @@ def _clear_up(path: Path, link: str, state_dir: str) -> None:
 
 
 def _sweep(place: Path) -> None:
-    """What a server left that was killed in that minute; its code is void by now."""
+    """Remove what a killed server left; its code is void by now."""
     for left in place.glob(f"{_PREFIX}*{_SUFFIX}"):
         with suppress(OSError):
             status = left.lstat()
@@ -220,7 +220,7 @@ def print_link(args: argparse.Namespace) -> int:
     files = ServerFiles(places.state_dir())
     running = files.find_running()
     if running is None:
-        raise CorralError("no server runs here", hint="corral serve starts one")
+        raise CorralError("no server is running", hint="corral serve starts one")
     link = running.link(files.make_code(running.name))
     if args.json:
         print_json({"schema": 1, "url": link, "origin": running.origin, "address": running.address, "pid": running.pid})
@@ -285,14 +285,14 @@ def _find(found: list[Login], begin: str) -> Login:
 
 
 def _end(files: ServerFiles, kept: Logins | None, login: Login) -> None:
-    """By the server that runs, which cuts off what it has open; by the file when none does."""
+    """Ask the running server, which cuts off what the login has open; without one, change the file."""
     if files.lock():
         assert kept is not None
         kept.end(login.login)
         return
     running = files.find_running()
     if running is None:
-        raise CorralError("a server starts right now", hint="try again")
+        raise CorralError("a server is just starting", hint="try again")
     _ask_server(running, files, login)
 
 
@@ -311,7 +311,7 @@ def _ask_server(running: Running, files: ServerFiles, login: Login) -> None:
     try:
         opener.open(request, timeout=_ANSWER_SECONDS).close()
     except urllib.error.HTTPError as error:
-        if error.code != 404:  # else it has ended meanwhile
+        if error.code != 404:  # it had ended already
             raise CorralError(f"the server (pid {running.pid}) did not end it: {error}") from error
     except OSError as error:
         raise CorralError(f"the server (pid {running.pid}) does not answer: {error}") from error

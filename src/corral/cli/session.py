@@ -112,7 +112,7 @@ def show(args: argparse.Namespace) -> int:
 
 
 def render(session: Session, *, now: float, colour: bool, uses: str | None = None) -> list[str]:
-    """One fact a line; what is not known is left out. `uses` says what its processes use, where that was asked."""
+    """One fact a line; what is not known is left out. `uses` says what its processes use, if that was asked."""
     shown = appearance_of(session)
     state = paint(f"{shown.sign} {say_state(shown, now)}", shown.colour, colour)
     record = session.record
@@ -157,7 +157,7 @@ def _say_plan(plan: RestorePlan, name: str) -> list[str]:
 
 
 def _say_command(plan: Resume) -> str:
-    """What to type for it in a shell."""
+    """What to type in a shell for it."""
     variables = [f"{key}={shlex.quote(value)}" for key, value in plan.env.items()]
     return f"cd {shlex.quote(plan.cwd)} && " + " ".join([*variables, shlex.join(plan.argv)])
 
@@ -270,7 +270,7 @@ def resume(args: argparse.Namespace) -> int:  # noqa: RET503 - the last line bec
 
 
 class _Asker:
-    """Asks on the terminal what may be dropped, once: the session is looked at again before the agent starts."""
+    """Asks on the terminal whether lines may be dropped; once, although the session is checked again before the start."""
 
     def __init__(self) -> None:
         self._agreed: Loss | None = None

@@ -10,6 +10,7 @@ from corral import sidecar
 from corral.cli.command import Command, format_help, parse_pid
 from corral.cli.output import print_json, print_lines
 from corral.errors import CorralError, NotFound
+from corral.machine.text import printable
 from corral.sidecar import Refusal, Verdict
 from corral.sidecar.record import fields_of
 
@@ -154,7 +155,7 @@ def _run_read(args: argparse.Namespace) -> int:
         print_json(fields)
     else:
         width = max(map(len, fields))
-        print_lines([f"{name:<{width}} {_one_line(str(value))}" for name, value in fields.items()])
+        print_lines([f"{name:<{width}} {printable(str(value))}" for name, value in fields.items()])
     return 0
 
 
@@ -179,7 +180,7 @@ def _run_check(args: argparse.Namespace) -> int:
             }
         )
     else:
-        print_lines([f"{verdict.liveness} ({verdict.rule}): {_one_line(verdict.reason)}"])
+        print_lines([f"{verdict.liveness} ({verdict.rule}): {printable(verdict.reason)}"])
     return 0 if verdict.liveness == "live" else 1
 
 
@@ -191,13 +192,8 @@ def _run_clear(args: argparse.Namespace) -> int:
 
 
 def _refused(refusal: Refusal) -> CorralError:
-    message = f"{_one_line(refusal.reason)} [{refusal.code}]"
+    message = f"{printable(refusal.reason)} [{refusal.code}]"
     return NotFound(message) if refusal.code == "io:ENOENT" else CorralError(message)
-
-
-def _one_line(text: str) -> str:
-    """Foreign text for a terminal: whatever could move the cursor or hide something becomes visible."""
-    return "".join(char if char.isprintable() else repr(char)[1:-1] for char in text)
 
 
 COMMANDS = {"sidecar": Command(_HELP, _add_actions, run)}

@@ -1,4 +1,4 @@
-"""`corral sql`: questions of your own over what was spent, read-only."""
+"""`corral sql`: read-only queries over what was spent."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def _say(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Bytes have no place in JSON, CSV or a table: they are shown in hexadecimal."""
+    """Bytes are shown in hexadecimal."""
     return value.hex() if isinstance(value, bytes) else value
 
 

@@ -99,7 +99,7 @@ def _say_today(today: TodayUse, colour: bool) -> list[str]:
 
 
 def _short(count: int) -> str:
-    """A count in as few signs as tell its size: 940, 41 k, 3.2 M."""
+    """A short count: 940, 41 k, 3.2 M."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{count / size:.1f} {unit}" if count < 10 * size else f"{count // size} {unit}"

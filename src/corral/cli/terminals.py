@@ -1,4 +1,4 @@
-"""`corral run`, `attach` and `terminals`: agents in terminals that outlive this one, and the way to where they run."""
+"""`corral run`, `attach` and `terminals`: agents in terminals that outlive this one, and how to get to them."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _agree(question: Refused, title: str, args: argparse.Namespace) -> bool:
 
 
 def _offer_hooks(provider: str, title: str, home: str, *, unasked: bool, declined: bool) -> None:
-    """Without them such a CLI never says which session it has, so that the tab could not be restored."""
+    """Without hooks such a CLI never reports its session, and its tab can't be restored."""
     if unasked or (
         not declined
         and can_ask()
@@ -178,12 +178,12 @@ def attach(args: argparse.Namespace) -> int:
 def _not_running(session: Session) -> CorralError:
     hint = f"corral resume {full_name(session)} continues it, if that is possible"
     if tab := find_tab_started_on(session.key):
-        hint = f"a terminal was started on it, and what it has now is not known: corral attach {tab}"
+        hint = f"a terminal was started on it, and corral can't see its session now: corral attach {tab}"
     return CorralError(f"{full_name(session)} is not known to run: {session.verdict.reason}", hint=hint)
 
 
 def attach_tab(tab: str, *, clear: bool) -> int:
-    """Show a terminal of ours here. Returns the program's exit code if it ends meanwhile, 0 after detaching."""
+    """Show a terminal of corral's here. Returns the program's exit code if it ends, 0 after detaching."""
     if not has_terminal():
         raise CorralError("there is no terminal here to attach from")
     if own_tab() == tab:
@@ -236,7 +236,7 @@ def _go_to_pane(session: Session, pane: Pane) -> int:
     if way.is_here:
         tell(f"it runs in this tmux, pane {printable(pane.name)}")
         if problem := switch_client(way):
-            raise CorralError(f"tmux does not go there: {problem}", hint=f"in a terminal of your own: {from_outside}")
+            raise CorralError(f"tmux did not switch: {problem}", hint=f"in a terminal of your own: {from_outside}")
         return 0
     if not has_terminal():
         raise CorralError(

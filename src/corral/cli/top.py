@@ -75,7 +75,7 @@ def _stay(interval: float) -> int:
         while True:
             metering, until = meter.look(), time.monotonic() + interval
             while (seconds := until - time.monotonic()) > 0:
-                # Also after another key or a new size of the window: a rate over a moment would say nothing.
+                # After another key or a resize only redraw: a rate over a moment says nothing.
                 lines = render(metering, width=terminal_width(), colour=use_colour(), rates=True)
                 screen.draw(lines, paint(f"every {interval:g} s · q leaves", "grey", use_colour()))
                 key = screen.wait_key(seconds)
@@ -84,7 +84,7 @@ def _stay(interval: float) -> int:
 
 
 def _find_leaving(keys: str) -> int | None:
-    """The exit code, if one of the keys is one to leave with."""
+    """The exit code if one of the keys leaves."""
     return next((_LEAVING[key] for key in (keys or [""]) if key in _LEAVING), None)
 
 
@@ -99,7 +99,7 @@ def _parse_interval(text: str) -> float:
 
 
 def render(metering: Metering, *, width: int, colour: bool, rates: bool) -> list[str]:
-    """A row for each session, then what is shared, what may be somebody's, what could not be read."""
+    """A row for each session; then what is shared, what may belong to one, what could not be read."""
     ordered = sorted(metering.sessions, key=_order)
     short = short_ids([one.session.session_id for one in ordered])
     lines = _table(ordered, short, width, colour, rates)
@@ -107,11 +107,11 @@ def render(metering: Metering, *, width: int, colour: bool, rates: bool) -> list
     for one in metering.shared:
         tree = one.tree
         serves = f"serves {len(tree.sessions)} sessions ({_name(tree.sessions, short)})"
-        more.append(f"shared: pid {tree.pid} ({one.name}) {serves}: {say_use(one.use)}; charged to none")
+        more.append(f"shared: pid {tree.pid} ({one.name}) {serves}: {say_use(one.use)}; charged to no session")
     for one in metering.strays:
         tree = one.tree
-        may_be = f"may be of {_name(tree.maybe, short)}: {tree.reason}"
-        more.append(f"? pid {tree.pid} ({one.name}): {say_use(one.use)}, counted for none; {may_be}")
+        may_be = f"may belong to {_name(tree.maybe, short)}: {tree.reason}"
+        more.append(f"? pid {tree.pid} ({one.name}): {say_use(one.use)}, counted for no session; {may_be}")
     told = {key for one in metering.shared for key in one.tree.sessions}
     for one in ordered:
         name = short[one.session.session_id]
@@ -173,7 +173,7 @@ def _name(keys: Sequence[SessionKey], short: dict[str, str]) -> str:
 
 
 def say_metered(one: MeteredSession) -> str:
-    """One line on one session, also when nothing is known."""
+    """One line about one session, also if nothing is known."""
     if one.use is None:
         return f"unknown: {one.reason}"
     return say_use(one.use) + (f"; {one.reason}" if one.reason else "")
@@ -196,7 +196,7 @@ def say_seconds(seconds: float) -> str:
 
 
 def say_bytes(count: int) -> str:
-    """Three digits or so."""
+    """With about three digits."""
     for size, unit in _UNITS:
         if count >= size:
             number = count / size
@@ -227,7 +227,7 @@ class LiveScreen:
         self._old_wake = signal.set_wakeup_fd(self._wake, warn_on_full_buffer=False)
         self._handlers = {signal.SIGWINCH: signal.signal(signal.SIGWINCH, _note)}
         for number in _ENDS:
-            if signal.getsignal(number) is not signal.SIG_IGN:  # nohup's word counts
+            if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
                 self._handlers[number] = signal.signal(number, _end)
         plain = [*self._saved[:3], self._saved[3] & ~(termios.ICANON | termios.ECHO | termios.ISIG), *self._saved[4:]]
         try:
@@ -242,7 +242,7 @@ class LiveScreen:
         self._restore()
 
     def draw(self, lines: Sequence[str], footer: str) -> None:
-        """From the top; what does not fit above the footer is cut, and counted."""
+        """Draw from the top; lines that don't fit above the footer are counted instead."""
         room = max(1, (os.get_terminal_size(1).lines or 24) - 1)
         shown = [*lines, footer]
         if len(lines) > room:
@@ -251,7 +251,7 @@ class LiveScreen:
         _write(control("\x1b[H") + between.join(map(safe_line, shown)) + control("\x1b[K\x1b[J"))
 
     def wait_key(self, seconds: float) -> str | None:
-        """What was typed; "" when the terminal is gone; None when nothing was, or its size has changed."""
+        """What was typed; "" if the terminal is gone; None if nothing was typed, or the size changed."""
         ready, _, _ = select.select([0, self._woken], [], [], seconds)
         if self._woken in ready:
             with suppress(BlockingIOError):
@@ -276,7 +276,7 @@ class LiveScreen:
 
 
 def _note(_number: int, _frame: FrameType | None) -> None:
-    """The pipe says it."""
+    """The pipe wakes the wait."""
 
 
 def _end(number: int, _frame: FrameType | None) -> None:

@@ -1,4 +1,4 @@
-"""`corral usage`: what was spent, each request once, with what is missing or assumed; and care for the ledger."""
+"""`corral usage`: what was spent, each request once, with what is missing or assumed; and the care of the ledger."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def run(args: argparse.Namespace) -> int:
         session=args.session,
     )
     if query.by == ("tool",) and args.model is not None:
-        raise CorralError("no CLI records which model called a tool: --by tool without --model", exit_code=2)
+        raise CorralError("--by tool can't be used with --model: no CLI records which model called a tool", exit_code=2)
     drawn = sys.stdout.isatty() and not (args.json or args.csv)
 
     report, trend = report_fresh(
@@ -142,7 +142,7 @@ def _find_provider(name: str) -> str:
 
 
 def _find_project(name: str) -> str:
-    if not name:  # a variable of a script that is not set must not mean everything
+    if not name:  # an unset variable in a script must not mean everything
         raise CorralError("--project needs a directory", exit_code=2)
     return os.path.abspath(os.path.expanduser(name))
 
@@ -157,7 +157,7 @@ def _care(args: argparse.Namespace) -> int:
     wrong = [*asked[1:], *(name for name in given if getattr(args, name))]
     if wrong:
         hint = f"corral usage --{asked[0]} [--json]"
-        raise CorralError(f"--{asked[0]} is about the whole ledger, without --{wrong[0]}", hint=hint, exit_code=2)
+        raise CorralError(f"--{asked[0]} is about the whole ledger: leave out --{wrong[0]}", hint=hint, exit_code=2)
     match asked[0]:
         case "check":
             return _check(args.json)
@@ -180,7 +180,7 @@ def _render_check(check: UsageCheck) -> list[str]:
     colour = use_colour()
     lines = [f"{check.compared:,} requests, turns and calls compared with the logs"]
     if check.only_in_ledger:
-        lines.append(f"{check.only_in_ledger:,} more are known to the ledger only: their logs are gone")
+        lines.append(f"{check.only_in_ledger:,} more are only in the ledger: their logs are gone")
     lines += [paint(f"damaged: {name}", "red", colour) for name in check.damaged]
     for one in check.differences[:_MOST_DIFFERENCES]:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one.at))
@@ -191,9 +191,9 @@ def _render_check(check: UsageCheck) -> list[str]:
     if check.notice:
         lines.append(paint(check.notice, "amber", colour))
     if check.is_right:
-        lines.append("the ledger says what the logs say")
+        lines.append("the ledger matches the logs")
     else:
-        lines.append("corral usage --rebuild rebuilds it from the logs, with all that only the ledger knows")
+        lines.append("corral usage --rebuild rebuilds it from the logs and keeps what only the ledger knows")
     return lines
 
 
@@ -213,7 +213,7 @@ def _acknowledge(as_json: bool) -> int:
     elif losses:
         print_lines([f"acknowledged: {say_loss(loss).rpartition(' (')[0]}" for loss in losses])
     else:
-        print_lines(["nothing is known to be lost"])
+        print_lines(["there are no known losses"])
     return 0
 
 
@@ -224,7 +224,7 @@ def _explain(args: argparse.Namespace) -> int:
     given = ("by", "since", "until", "provider", "model", "project", "session", "budget", "csv")
     if wrong := [name for name in given if getattr(args, name)]:
         hint = "corral usage --explain SESSION [--tz Z] [--json]"
-        raise CorralError(f"--explain is about one session as a whole, without --{wrong[0]}", hint=hint, exit_code=2)
+        raise CorralError(f"--explain is about one whole session: leave out --{wrong[0]}", hint=hint, exit_code=2)
     _tell_config_problem()
     zone = parse_query(tz=args.tz).zone
     explanation = explain_session(args.explain, progress_bar())
@@ -256,8 +256,8 @@ def _render_explanation(explanation: UsageExplanation, zone: tzinfo, *, colour: 
         lines += _model_lines(model)
     if explanation.unrecorded:
         kinds = ", ".join(f"{count:,} × {kind}" for kind, count in explanation.unrecorded.items())
-        lines.append(f"- left a trace, and no tokens: {kinds}")
-    lines.append("- this CLI never writes down: " + "; ".join(explanation.untraced))
+        lines.append(f"- left a trace, but no tokens: {kinds}")
+    lines.append("- this CLI never records: " + "; ".join(explanation.untraced))
     lines += [f"- note: {say_loss(loss)}" for loss in explanation.losses]
     if explanation.notice:
         lines.append(f"- note: {explanation.notice}")
@@ -278,7 +278,7 @@ def _file_lines(lines: list[LineReport], file: FileReport, colour: bool) -> Iter
         yield f"    {paint(outcome, _OUTCOME_COLOURS[outcome], colour)}: {printable(reason)}"
         yield f"        {where}"
     if file.read_to is not None and file.read_to < file.size:
-        yield f"    the last {file.size - file.read_to:,} bytes are no whole line yet"
+        yield f"    the last {file.size - file.read_to:,} bytes are not a whole line yet"
 
 
 def _model_lines(model: ModelReport) -> Iterator[str]:
@@ -286,7 +286,7 @@ def _model_lines(model: ModelReport) -> Iterator[str]:
     yield f"- {name}: {_plural(model.events, 'request')}, {_say_tokens(model.tokens)}"
     yield f"    model: {_KNOWN_BY.get(model.known_by, model.known_by)}"
     if model.amount is None:
-        yield "    price: none is known, so it is in no sum"
+        yield "    price: unknown, so it is not in any sum"
         return
     dated = f" of {model.dated}" if model.dated else ""
     assumed = f", assumed to be {model.priced_as}" if model.assumed else f", listed as {model.priced_as}"

@@ -1,4 +1,4 @@
-"""`corral watch`: first what is, then what changes, one line each, as it happens. It needs no server."""
+"""`corral watch`: the present state, then each change as it happens, one line each. It needs no server."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             arrived.put_nowait(events)
         except queue.Full:
-            behind = True  # the reader of our output does not read: a new snapshot will tell it all
+            behind = True  # nobody reads our output: a new snapshot will say it all
 
     watcher = watch_sessions(take)
     watcher.start()

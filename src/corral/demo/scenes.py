@@ -50,13 +50,13 @@ class Fate(StrEnum):
     READY = "ready"
     """An agent runs in a tab and has nothing to do."""
     BUSY = "busy"
-    """It is in a turn that takes long."""
+    """Its agent is in a long turn."""
     WAITING = "waiting"
-    """It has asked something."""
+    """Its agent has asked something."""
     CUT_OFF = "cut off"
-    """It is killed in a turn, terminal and all, and its tab is left."""
+    """Its agent is killed in a turn, with its terminal; its tab stays."""
     LOST = "lost"
-    """Its agent died in a turn, long before."""
+    """Its agent died in a turn long ago."""
     ELSEWHERE = "elsewhere"
     """Another machine claims it."""
 
@@ -99,7 +99,7 @@ def read_scenes() -> tuple[Scene, ...]:
 
 
 def main() -> int:  # noqa: RET503 - the last line becomes the server
-    """Raises nothing that a person can act on: it is said, and the exit code is 1."""
+    """What a person can act on is printed; the exit code is then 1."""
     root = places.demo_dir()
     if root is None:
         print("corral: this makes up sessions: only corral demo runs it", file=sys.stderr)
@@ -111,15 +111,15 @@ def main() -> int:  # noqa: RET503 - the last line becomes the server
         return 1
     log = os.open(os.path.join(root, "server.log"), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
     os.dup2(log, 2)
-    # On a port that nobody uses, so that no login of the person's own server is replaced.
+    # A port that nobody uses: the logins of the person's own server stay.
     os.execv(sys.executable, [sys.executable, "-P", "-m", "corral", "serve", "--port", sys.argv[1]])
 
 
 def prepare(now: float, tell: Callable[[str], None]) -> None:
-    """Every session on disk, and brought to its fate. Raises CorralError."""
+    """Write every session to disk and bring it to its fate. Raises CorralError."""
     scenes = [(scene, _write_session(scene, now)) for scene in read_scenes()]
     (Path.home() / ".kimi" / "config.toml").write_text(_CONFIG)
-    # The agent needs no hooks; but the page asks for them before it starts its like.
+    # The agent needs no hooks, but the page asks for them before it starts a Kimi CLI.
     if wrong := [one for one in install_hooks(None) if one.outcome in (Outcome.REFUSED, Outcome.BROKEN)]:
         raise CorralError(f"the hooks could not be installed: {wrong[0].message}")
     play([(scene, session_id) for scene, session_id in scenes if scene.fate in _PLAYED], tell)
@@ -155,7 +155,7 @@ def _count_up(begin: float, end: float, steps: int) -> Iterator[float]:
 
 
 def _claim_from_elsewhere(session: Session, work_dir: str, written_at: float) -> None:
-    """As an agent of the same person on another machine leaves it in a home that both share."""
+    """As an agent on another machine leaves it in a home that both machines share."""
     claim = {
         "schema_version": 1,
         "pid": 4217,
@@ -196,7 +196,7 @@ def _type(tab: str, line: str) -> None:
     with open_client(terminals_dir(), tab) as client:
         client.attach(None, *_SIZE)
         client.type(f"{line}\r".encode())
-        client.ask()  # it has been taken when the holder answers
+        client.ask()  # once the holder answers, it has taken the line
 
 
 def _cut_off(tab: str) -> None:

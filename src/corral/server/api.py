@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 _MOST_BODY = 64 << 10
 _BODY_SECONDS = 10.0
 _TO_OPEN = 24
-"""Files that are open at once, at most, while a tab is started."""
+"""How many files a start of a tab opens at once, at most."""
 _MOST_DIRECTORIES = 50
 _MOST_LOOKED_AT = 5000
 
@@ -54,7 +54,7 @@ def guard_of(request: Request) -> Guard:
 
 
 async def read_body(request: Request, kind: type[_T]) -> _T:
-    """Raises RefusedError (400, 408) with what is wrong in it."""
+    """Decode the body. Raises RefusedError (400, 408), which says what is wrong with it."""
     body = bytearray()
     try:
         async with asyncio.timeout(_BODY_SECONDS):
@@ -63,7 +63,7 @@ async def read_body(request: Request, kind: type[_T]) -> _T:
                 if len(body) > _MOST_BODY:
                     raise refuse(Refusal.TOO_LARGE, f"a request has at most {_MOST_BODY} bytes")
     except TimeoutError:
-        raise refuse(Refusal.TOO_SLOW, f"the request did not come within {_BODY_SECONDS:.0f} s") from None
+        raise refuse(Refusal.TOO_SLOW, f"the request took longer than {_BODY_SECONDS:.0f} s") from None
     try:
         return msgspec.json.decode(bytes(body) or b"{}", type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -99,7 +99,7 @@ async def take_proof(request: Request) -> Response:
     try:
         proven = await service_of(request).run(lambda: credentials.finish(shown.nonce, shown.proof, shown.label))
     except CorralError as error:
-        raise refuse(Refusal.NOT_SAVED, f"this login could not be kept: {error.message}") from error
+        raise refuse(Refusal.NOT_SAVED, f"this login could not be saved: {error.message}") from error
     if proven is None:
         await guard_of(request).delay_failure()
         raise refuse(Refusal.WRONG_PROOF, "the proof is wrong or came too late", Command("corral url"))
@@ -131,7 +131,7 @@ async def end_login(request: Request) -> Response:
     try:
         known = await service_of(request).run(lambda: credentials.end(login))
     except CorralError as error:
-        message = f"it is ended until this server stops, and not for good: {error.message}"
+        message = f"it is ended only until this server stops: {error.message}"
         raise refuse(Refusal.NOT_SAVED, message) from error
     finally:
         guard_of(request).end(login)
@@ -163,7 +163,7 @@ async def look_at_session(request: Request) -> Response:
         service.watcher.ask(known.provider)
         raise
     if look.session.verdict.maybe_pids != known.verdict.maybe_pids or look.session.state is not known.state:
-        service.watcher.ask(known.provider)  # the others are as old
+        service.watcher.ask(known.provider)  # the other sessions are as old
     processes = tuple(_place(found) for found in look.processes)
     return answer(messages.LookedAt(session=service.describe(look.session), processes=processes))
 
@@ -258,7 +258,7 @@ async def move_tab(request: Request) -> Response:
     tab = _known_tab(request)
 
     def move() -> None:
-        for report in service.tabs.reports():  # those that have no place yet get the one they are shown at
+        for report in service.tabs.reports():  # a tab without a place yet gets the one where it is shown
             if report.tab not in service.layout.layout.order:
                 service.layout.place(report.tab)
         service.layout.place(tab, wanted.order)
@@ -309,7 +309,7 @@ async def install_hooks(request: Request) -> Response:
         if refused:
             raise refuse(Refusal.HOOKS_REFUSED, "; ".join(refused))
         service.refresh_providers()
-        service.watcher.ask(name)  # what helps with the agents that run is another thing now
+        service.watcher.ask(name)  # the advice about running agents is different now
         return "; ".join(one.message for one in results)
 
     status = await service.run(run)
@@ -351,7 +351,7 @@ async def check_health(request: Request) -> Response:
 
 
 def _opening(work: Callable[[], _T]) -> Callable[[], _T]:
-    """Without descriptors files can't be read, and what is there would seem to be missing: that is said first."""
+    """Check for free descriptors first: without them, files that exist seem to be missing."""
 
     def run() -> _T:
         if not are_left(_TO_OPEN):
@@ -411,7 +411,10 @@ def _size(columns: int, rows: int) -> tuple[int, int]:
 
 
 def _list_directories(prefix: str, recent: Iterable[str]) -> messages.Directories:
-    """`prefix` is an absolute path, or begins with ~; its last part need not be complete."""
+    """Directories to start in: those that `prefix` can become, and those used last. Names only, never content.
+
+    `prefix` is an absolute path or begins with ~; its last part may be incomplete.
+    """
     used = list(dict.fromkeys(recent))[: 4 * _MOST_DIRECTORIES]
     return messages.Directories(
         directories=tuple(_list_below(os.path.expanduser(prefix))) if prefix else (),
@@ -433,5 +436,5 @@ def _list_below(prefix: str) -> list[str]:
                 if entry.name.startswith(begin) and not hidden and entry.is_dir():
                     found.append(entry.path)
     except OSError:
-        return []  # not there, or not for us: nothing to offer
+        return []  # missing or not readable: nothing to offer
     return sorted(found)[:_MOST_DIRECTORIES]

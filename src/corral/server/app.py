@@ -178,6 +178,6 @@ async def _answer_http(request: Request, error: HTTPException) -> Response:
 
 
 async def _answer_bug(request: Request, error: Exception) -> Response:
-    """What went wrong is in the server's own output, never in an answer."""
-    message = "something went wrong here; the server's output says what"
+    """The details go to the server's own output, never into an answer."""
+    message = "something went wrong; the server's output says what"
     return answer_refused(Refused(reason=Refusal.BUG, message=message))

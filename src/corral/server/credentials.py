@@ -21,20 +21,20 @@ from corral.server.server_files import ServerFiles
 
 MOST_LOGINS = 64
 UNUSED_SECONDS = 90 * 86_400.0
-"""How long a login stays that nobody uses."""
+"""How long an unused login stays."""
 _LONGEST_LABEL = 80
 _NOTE_SECONDS = 60.0
 
 TOKEN_SECONDS = 300
-"""How long a page may speak before it has to prove itself again; it does so by itself."""
+"""How long a token is good; the page renews it by itself."""
 PROOF_SECONDS = 10.0
-"""How long after the server's proof the page's is awaited."""
+"""How long the server waits for the page's proof after its own."""
 TICKET_SECONDS = 30.0
 TICKET_PREFIX = "ticket."
 PROTOCOL = "corral"
-"""What a page's WebSocket speaks, beside the ticket that it shows in the same header."""
+"""The subprotocol of a page's WebSocket; the ticket is in the same header."""
 TOOLS = "token"
-"""The name of who shows the token from the file."""
+"""The name of a caller that shows the token from the file."""
 _MOST_CHALLENGES = 64
 _MOST_GIVEN = 4096
 
@@ -56,10 +56,10 @@ class _LoginFile(Struct, frozen=True, kw_only=True):
 
 
 class Logins:
-    """Those of the server's present name. Safe to use from several threads; one process writes the file."""
+    """The logins of the server's present name. Safe in several threads; one process writes the file."""
 
     def __init__(self, files: ServerFiles, name: str) -> None:
-        """What was made under another name is void, and forgotten."""
+        """Logins of another name are void, and are dropped."""
         self.name = name
         self._files = files
         self._lock = threading.Lock()
@@ -79,7 +79,7 @@ class Logins:
         return bytes.fromhex(found.key) if found is not None else None
 
     def add(self, code_key: bytes, label: str) -> tuple[Login, str]:
-        """The new login, and the salt from which the page makes its key. Raises CorralError when it can't be kept."""
+        """The new login, and the salt from which the page makes its key. Raises CorralError if it can't be saved."""
         salt, now = secrets.token_hex(16), time.time()
         made = Login(
             login=secrets.token_hex(16),
@@ -101,7 +101,7 @@ class Logins:
         return made, salt
 
     def note_use(self, login: str) -> None:
-        """On disk once a minute at most; where it can't be written the old time stays."""
+        """Written at most once a minute; if it can't be written, the old time stays."""
         with self._lock:
             found, now = self._logins.get(login), time.time()
             if found is None or now - found.used_at < _NOTE_SECONDS:
@@ -113,7 +113,7 @@ class Logins:
                 pass
 
     def end(self, login: str) -> bool:
-        """False: there is none of that name. Raises CorralError when the end could not be written; it holds here."""
+        """False if there is none of that name. Raises CorralError if it can't be written; it holds here anyway."""
         with self._lock:
             found = self._logins.pop(login, None)
             if found is not None:
@@ -126,7 +126,7 @@ class Logins:
 
 
 def read_logins(files: ServerFiles) -> Logins | None:
-    """As the last server left them; None when there are none. For when no server runs."""
+    """The logins as the last server left them, for when none runs; None if there are none."""
     found = _read_logins(files)
     return Logins(files, found.name) if found is not None and found.logins else None
 
@@ -147,7 +147,7 @@ class Caller(NamedTuple):
 
 
 class Challenge(NamedTuple):
-    """A proof that the server gave, and waits for one in return."""
+    """The server gave its proof, and waits for the page's."""
 
     login: str
     page_nonce: str
@@ -161,7 +161,7 @@ class Proven(NamedTuple):
 
     token: str
     login: Login | None
-    """The new one, of a code."""
+    """The new login, if this was a code."""
     salt: str | None
 
 
@@ -171,7 +171,7 @@ class Ticket(NamedTuple):
 
 
 class _Given:
-    """Secrets that were given away, by their hash, each with a login and an end. For any thread."""
+    """Secrets that pages were given, by hash, each with its login and its end. For any thread."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -188,7 +188,7 @@ class _Given:
             self._given[_hash(secret)] = name, now + self._seconds
 
     def find(self, secret: str, *, once: bool = False) -> str | None:
-        """Whose it is; `once`: it is nobody's afterwards."""
+        """Whose it is. With `once` it is used up."""
         with self._lock:
             found = self._given.pop(_hash(secret), None) if once else self._given.get(_hash(secret))
         return found[0] if found is not None and time.monotonic() < found[1] else None

@@ -23,9 +23,9 @@ from corral.server.messages import ListedSession, SpentBySession, SpentToday
 MOST_EVENTS = 2000
 MOST_BYTES = 4 << 20
 BEAT_SECONDS = 2.0
-"""Who hears nothing for longer knows that what it shows is old."""
+"""A page that hears nothing for longer knows that what it shows is old."""
 _BEAT = b"event: beat\ndata: {}\n\n"
-"""Without a number: it is no event that could be missed."""
+"""It has no number: nobody can miss it."""
 _PER_START = 1_000_000_000
 _BATCH = 64
 
@@ -61,7 +61,7 @@ class EventStream:
         self._wake()
 
     def end(self) -> None:
-        """The server stops: everybody has had the last event."""
+        """The server stops: streams end after the last event."""
         self._ended = True
         self._wake()
 
@@ -111,7 +111,7 @@ def encode_event(number: int, name: str, body: object) -> bytes:
 
 
 class HelloEvent(Struct, frozen=True, kw_only=True):
-    """The first one. From now on something comes at least every `beat_s` seconds."""
+    """The first event. From now on one comes at least every `beat_s` seconds."""
 
     version: str
     event: int
@@ -119,18 +119,18 @@ class HelloEvent(Struct, frozen=True, kw_only=True):
 
 
 class BeatEvent(Struct, frozen=True):
-    """Nothing else happened. It has no `id`."""
+    """Nothing happened. It has no `id`."""
 
 
 class SessionEvent(Struct, frozen=True, kw_only=True):
-    """A session as it is now; as it was last, if it is gone."""
+    """A session as it is now, or as it was last if it is gone."""
 
     change: Change
     session: ListedSession
 
 
 class SwitchedEvent(Struct, frozen=True, kw_only=True, rename={"previous": "from", "current": "to"}):
-    """One process went over to another session; both are refs."""
+    """A process switched to another session; both are refs."""
 
     pid: int
     previous: str
@@ -138,7 +138,7 @@ class SwitchedEvent(Struct, frozen=True, kw_only=True, rename={"previous": "from
 
 
 class TabChange(StrEnum):
-    """Of one tab."""
+    """What happened to a tab."""
 
     OPENED = "opened"
     CHANGED = "changed"
@@ -146,14 +146,14 @@ class TabChange(StrEnum):
 
 
 class TabEvent(Struct, frozen=True, kw_only=True):
-    """A tab as it is now; as it was last, if it is closed."""
+    """A tab as it is now, or as it was last if it is closed."""
 
     change: TabChange
     tab: TabView
 
 
 class UsageEvent(Struct, frozen=True, kw_only=True):
-    """What was spent today, and by each session whose sums changed, by its ref."""
+    """What was spent today, and by each session whose sums changed; the keys are refs."""
 
     usage_today: SpentToday | None
     sessions: dict[str, SpentBySession | None]
@@ -167,7 +167,7 @@ class AgentsEvent(Struct, frozen=True, kw_only=True):
 
 
 class DegradedEvent(Struct, frozen=True, kw_only=True):
-    """What could not be read or watched, all of it."""
+    """Everything that can't be read or watched at present."""
 
     degraded: tuple[Degraded, ...]
 

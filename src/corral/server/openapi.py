@@ -1,4 +1,4 @@
-"""The API as OpenAPI, made from the table of routes and the messages: it can't say but what is served."""
+"""The API as OpenAPI, made from the table of routes and the messages, so that it describes what is served."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CLOSED: dict[str, dict[str, Any]] = {
     "ProviderReport": {"restore": RestoreSupport, "hooks": HooksStanding},
     "ProcessPlace": {"kind": PlaceKind},
 }
-"""Fields that are text in the code and have one of a few words: message, field, words."""
+"""Fields that are text in the code and can have only these words."""
 
 
 def describe_api(endpoints: Iterable[Endpoint]) -> dict[str, Any]:

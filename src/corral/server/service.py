@@ -54,7 +54,7 @@ _THREADS = 8
 _TAB_PAUSE_SECONDS = 0.15
 _AFTER_FAILURE_SECONDS = 5.0
 _MOST_CHANGES = 200
-"""More at once are told in one word: to fetch the list costs less than so many events."""
+"""For more changes at once the page is told to fetch the list, which costs less than so many events."""
 _DAYS = 14
 _PAUSE_SECONDS = 20.0
 _FIRST_PAUSE_SECONDS = 1.0
@@ -88,7 +88,7 @@ class Service:
         self.spending.start()
 
     def stop(self) -> None:
-        """The holders go on."""
+        """Terminals go on without it."""
         self._stopped = True
         self._stale_tabs.set()
         self.watcher.stop()
@@ -148,7 +148,7 @@ class Service:
         self._providers = tuple(_report_provider(one) for one in list_provider_facts())
 
     def end(self, session: Session) -> None:
-        """A session that may be ended: graduated, in the background; the log has a line of what became of it."""
+        """End a session step by step, in the background; the log says what came of it."""
 
         def run() -> None:
             try:
@@ -213,7 +213,7 @@ class Service:
         self.publish("usage", {"usage_today": self.spending.today, "sessions": sessions})
 
     def _follow_tabs(self) -> None:
-        """Tabs are looked at anew when something that concerns them has changed, a few times a second at most."""
+        """Looks at the tabs again after each change that concerns them, a few times a second at most."""
         while not self._stopped:
             self._stale_tabs.wait()
             self._stale_tabs.clear()
@@ -252,9 +252,9 @@ def _report_provider(facts: ProviderFacts) -> ProviderReport:
 
 
 class Spending:
-    """Reads logs only when something changed, and rests in between: money is not urgent.
+    """What was spent, per session and day. Logs are read only after a change, with pauses: money is not urgent.
 
-    `on_change` gets the names of the sessions whose sums are not what they were, `on_problem` why there are none.
+    `on_change` gets the names of the sessions whose sums changed, `on_problem` the reason why there are none.
     """
 
     def __init__(self, on_change: Callable[[set[str]], None], on_problem: Callable[[str], None]) -> None:

@@ -208,7 +208,7 @@ class TestLoss:
         assert world.usage()["losses"] == [] and "missing" not in world.run("usage").stdout
         assert "ledger!" not in world.run("statusline").stdout
         assert "missing" not in world.run("ps", "--all", "--usage").stdout
-        assert "nothing is known to be lost" in world.run("usage", "--acknowledge").stdout
+        assert "there are no known losses" in world.run("usage", "--acknowledge").stdout
 
     def test_it_survives_the_next_damage(self, world: World) -> None:
         lose_one(world)
