@@ -35,7 +35,7 @@ class Command(NamedTuple):
     run: Callable[[argparse.Namespace], int]
 
     def build_parser(self, prog: str) -> argparse.ArgumentParser:
-        # Given `prog` and a width, argparse makes the help text, and imports what that takes, only when it is asked for.
+        # Given `prog` and a width, argparse makes a help text, and imports what that takes, only when asked for it.
         description, _, epilog = self.help.partition("\n\n")
         parser = Parser(prog=prog, description=description, epilog=epilog, formatter_class=format_help)  # pyright: ignore[reportArgumentType]
         self.add_arguments(parser)

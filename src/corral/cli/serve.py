@@ -64,7 +64,7 @@ examples:
 A link from corral url or corral serve makes a login. It ends here, after 90
 days without use, or when the server gives up its address (docs/server.md).
 
-exit codes: 0 ok · 1 it could not be ended · 2 usage · 3 several begin so ·
+exit codes: 0 ok · 1 it could not be ended · 2 usage · 3 several begin like this ·
             4 not found"""
 
 OPEN_SECONDS = 60.0

@@ -270,7 +270,7 @@ def resume(args: argparse.Namespace) -> int:  # noqa: RET503 - the last line bec
 
 
 class _Asker:
-    """Asks on the terminal whether lines may be dropped; once, although the session is checked again before the start."""
+    """Asks on the terminal whether lines may be dropped: once, although the session is checked twice."""
 
     def __init__(self) -> None:
         self._agreed: Loss | None = None
