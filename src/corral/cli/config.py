@@ -54,6 +54,7 @@ to set your own prices.
 
 exit codes: 0 ok · 1 failed · 2 usage · 4 a model has no price"""
 _NOT_LISTED = "no listed model has this name, so it has no price"
+_KINDS = ("input", "cache_read", "cache_write", "cache_write_1h", "output")
 _HEADINGS = ["MODEL", "VENDOR", "CONTEXT", "INPUT", "CACHE READ", "CACHE WRITE", "WRITE 1H", "OUTPUT", "NOTE"]
 
 
@@ -133,10 +134,8 @@ def _say_price(price: OwnPrice) -> str:
 
 def _own_figures(price: OwnPrice) -> dict[str, str | None]:
     """The five rates; None if one is not set."""
-    tier = price.tier
-    rates = (tier.input, tier.cache_read, tier.cache_write, tier.cache_write_1h, tier.output) if tier else (None,) * 5
-    kinds = ("input", "cache_read", "cache_write", "cache_write_1h", "output")
-    return {kind: None if rate is None else _say_dollars(rate) for kind, rate in zip(kinds, rates, strict=True)}
+    rates: dict[str, int | None] = {kind: getattr(price.tier, kind, None) for kind in _KINDS}
+    return {kind: None if rate is None else _say_dollars(rate) for kind, rate in rates.items()}
 
 
 # --- corral prices
@@ -256,14 +255,7 @@ def _describe(rates: ModelRates) -> dict[str, object]:
 
 
 def _figures(tier: Rates) -> dict[str, str]:
-    """Exact, in dollars per million tokens."""
-    return {
-        "input": _say_dollars(tier.input),
-        "cache_read": _say_dollars(tier.cache_read),
-        "cache_write": _say_dollars(tier.cache_write),
-        "cache_write_1h": _say_dollars(tier.cache_write_1h),
-        "output": _say_dollars(tier.output),
-    }
+    return {kind: _say_dollars(getattr(tier, kind)) for kind in _KINDS}
 
 
 def _say_dollars(picos_per_token: int) -> str:

@@ -17,7 +17,7 @@ from corral.server.messages import ErrorDocument, HooksStanding, PlaceKind, Rest
 from corral.version import __version__
 
 if TYPE_CHECKING:
-    from corral.server.app import Endpoint
+    from corral.server.api import Endpoint
 
 _PREFIX = "#/components/schemas/{name}"
 _CLOSED: dict[str, dict[str, Any]] = {
