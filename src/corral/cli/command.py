@@ -13,7 +13,7 @@ from corral.cli.screen import terminal_width, tilde
 from corral.machine.text import readable
 
 HELP_WIDTH = 80
-ONE_SESSION = "exit codes: 0 ok · 1 that can't be an id · 2 usage · 3 ambiguous · 4 not found"
+ONE_SESSION = "exit codes: 0 ok · 1 this can't be an id · 2 usage · 3 ambiguous · 4 not found"
 """For commands that show one session."""
 SESSION = "an id, a unique prefix of it, or provider:id"
 JSON = "print JSON (docs/json.md)"

@@ -62,7 +62,7 @@ _HEADINGS = ["MODEL", "VENDOR", "CONTEXT", "INPUT", "CACHE READ", "CACHE WRITE",
 
 
 def _add_config(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("what", nargs="?", choices=("show", "path"), default="show")
+    parser.add_argument("what", nargs="?", choices=("show", "path"), default="show", help="default: show")
     parser.add_argument("--json", action="store_true", help=JSON)
 
 

@@ -28,9 +28,9 @@ examples:
 
 Its agents are real processes in real terminals, and their model is an echo: no
 account, no network, no cost. All of it is in one directory below $TMPDIR.
-Ctrl-C ends every process of the demo and deletes it; so does killing the demo
-in any other way. Your own sessions and settings are neither shown nor touched.
-See docs/demo.md.
+Ctrl-C ends every process of the demo and deletes the directory; so does killing
+the demo in any other way. Your own sessions and settings are neither shown nor
+touched. See docs/demo.md.
 
 exit codes: 0 stopped · 1 it could not be set up, its server ended, or something
             could not be removed · 2 usage"""

@@ -64,8 +64,8 @@ examples:
 A link from corral url or corral serve makes a login. It ends here, after 90
 days without use, or when the server gives up its address (docs/server.md).
 
-exit codes: 0 ok · 1 it could not be ended · 2 usage · 3 several begin like this ·
-            4 not found"""
+exit codes: 0 ok · 1 it could not be ended · 2 usage · 3 several logins begin
+            like this · 4 not found"""
 
 OPEN_SECONDS = 60.0
 """How long a link's file stays for a slow browser."""
