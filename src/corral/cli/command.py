@@ -7,7 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from corral.cli.screen import terminal_width, tilde
 from corral.machine.text import readable
@@ -36,13 +36,17 @@ class Command(NamedTuple):
 
     def build_parser(self, prog: str) -> argparse.ArgumentParser:
         # Given `prog` and a width, argparse makes a help text, and imports what that takes, only when asked for it.
-        description, _, epilog = self.help.partition("\n\n")
-        parser = Parser(prog=prog, description=description, epilog=epilog, formatter_class=format_help)  # pyright: ignore[reportArgumentType]
+        parser = Parser(prog=prog, **self.texts())
         self.add_arguments(parser)
         return parser
 
+    def texts(self) -> dict[str, Any]:
+        """What argparse takes of it."""
+        description, _, epilog = self.help.partition("\n\n")
+        return {"description": description, "epilog": epilog, "formatter_class": _format_help}
 
-def format_help(prog: str) -> argparse.HelpFormatter:
+
+def _format_help(prog: str) -> argparse.HelpFormatter:
     return argparse.RawDescriptionHelpFormatter(prog, width=min(terminal_width(), HELP_WIDTH))
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable
 
 from corral import sidecar
-from corral.cli.command import Command, format_help, parse_pid
+from corral.cli.command import Command, parse_pid
 from corral.cli.output import print_json, print_lines
 from corral.errors import CorralError, NotFound
 from corral.machine.text import printable
@@ -74,16 +73,12 @@ exit codes: 0 removed, or there was none · 1 refused or failed · 2 usage"""
 
 def _add_actions(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", title="actions", required=True)
-    for name, (summary, text, add_arguments) in _ACTIONS.items():
-        description, _, epilog = text.partition("\n\n")
-        one = actions.add_parser(
-            name,
-            help=summary,
-            description=description,
-            epilog=epilog,
-            formatter_class=format_help,  # pyright: ignore[reportArgumentType]
-        )
-        add_arguments(one)
+    for name, (summary, action) in _ACTIONS.items():
+        action.add_arguments(actions.add_parser(name, help=summary, **action.texts()))
+
+
+def _run(args: argparse.Namespace) -> int:
+    return _ACTIONS[args.action][1].run(args)
 
 
 def _add_write(parser: argparse.ArgumentParser) -> None:
@@ -106,26 +101,6 @@ def _add_clear(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("path", metavar="PATH", help="a runtime.json, or its directory")
     parser.add_argument("--pid", type=parse_pid, required=True, help="the process that it must name")
     parser.add_argument("--unverified", action="store_true", help="remove it although the process can't be checked")
-
-
-_ACTIONS: dict[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]] = {
-    "write": ("say that a process serves a session", _WRITE, _add_write),
-    "read": ("print a record after strict checks", _READ, _add_path),
-    "check": ("say whether the process that it names is alive", _CHECK, _add_path),
-    "clear": ("remove the file of a process", _CLEAR, _add_clear),
-}
-
-
-def run(args: argparse.Namespace) -> int:
-    match args.action:
-        case "write":
-            return _run_write(args)
-        case "read":
-            return _run_read(args)
-        case "check":
-            return _run_check(args)
-        case _:
-            return _run_clear(args)
 
 
 def _run_write(args: argparse.Namespace) -> int:
@@ -196,4 +171,10 @@ def _refused(refusal: Refusal) -> CorralError:
     return NotFound(message) if refusal.code == "io:ENOENT" else CorralError(message)
 
 
-COMMANDS = {"sidecar": Command(_HELP, _add_actions, run)}
+_ACTIONS = {
+    "write": ("say that a process serves a session", Command(_WRITE, _add_write, _run_write)),
+    "read": ("print a record after strict checks", Command(_READ, _add_path, _run_read)),
+    "check": ("say whether the process that it names is alive", Command(_CHECK, _add_path, _run_check)),
+    "clear": ("remove the file of a process", Command(_CLEAR, _add_clear, _run_clear)),
+}
+COMMANDS = {"sidecar": Command(_HELP, _add_actions, _run)}

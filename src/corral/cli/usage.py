@@ -11,6 +11,7 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from corral.cli.command import JSON, Command
+from corral.cli.main import tell_config_problem
 from corral.cli.output import print_csv, print_json, print_lines, progress_bar, tell
 from corral.cli.screen import paint, terminal_width, tilde, use_colour
 from corral.cli.usage_table import list_csv_rows, render, say_money
@@ -109,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     report, trend = report_fresh(
         query,
         on_progress=progress_bar(),
-        on_doubt=_tell_config_problem,
+        on_doubt=tell_config_problem,
         untraced=args.json,
         trend_at=time.time() if drawn else None,
     )
@@ -127,12 +128,6 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.flush()
         read_on()
     return 1 if report.budget is not None and report.budget.over else 0
-
-
-def _tell_config_problem() -> None:
-    from corral.cli.main import tell_config_problem
-
-    tell_config_problem()
 
 
 def _find_provider(name: str) -> str:
@@ -225,7 +220,7 @@ def _explain(args: argparse.Namespace) -> int:
     if wrong := [name for name in given if getattr(args, name)]:
         hint = "corral usage --explain SESSION [--tz Z] [--json]"
         raise CorralError(f"--explain is about one whole session: leave out --{wrong[0]}", hint=hint, exit_code=2)
-    _tell_config_problem()
+    tell_config_problem()
     zone = parse_query(tz=args.tz).zone
     explanation = explain_session(args.explain, progress_bar())
     if args.json:
