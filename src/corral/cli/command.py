@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 from corral.cli.screen import terminal_width, tilde
@@ -74,6 +73,6 @@ def own_command() -> str:
             return "corral"
     if os.path.basename(called) != "corral":
         return "corral"
-    checkout, here = Path(__file__).resolve().parents[3], Path.cwd()
-    in_checkout = here == checkout or checkout in here.parents
+    checkout = os.path.realpath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
+    in_checkout = os.path.commonpath([checkout, os.getcwd()]) == checkout
     return os.path.relpath(called) if in_checkout else tilde(os.path.abspath(called))
