@@ -14,7 +14,7 @@ from corral.providers.contract import (
     record_path,
 )
 from corral.providers.qwen_code.homes import HOME_VARIABLE, NAME, RUNTIME_VARIABLE, list_homes
-from corral.providers.qwen_code.processes import CHILD_VARIABLES, CLI, recognise
+from corral.providers.qwen_code.processes import CHILD_VARIABLES, CLI, list_claims, recognise
 
 # Each part is imported when it is first needed: most commands need few of them. pyright follows it there.
 
@@ -35,12 +35,6 @@ def _usage():
     from corral.providers.qwen_code import usage
 
     return usage
-
-
-def _claims():
-    from corral.providers.qwen_code import claims
-
-    return claims
 
 
 def _hooks():
@@ -87,7 +81,7 @@ PROVIDER = Provider(
     ),
     homes=list_homes,
     list_sessions=lambda home, known: _sessions().list_sessions(home, known),
-    list_claims=lambda home, table: _claims().list_claims(home, table),
+    list_claims=list_claims,
     recognise=recognise,
     find_reach=reaches_whole_home,
     transcript=Transcript(
