@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from typing import TypeVar
@@ -38,6 +39,13 @@ def read_commented_json(path: str, shape: type[T]) -> T | None:
         return msgspec.json.decode(_COMMENT.sub(lambda comment: comment[1] or " ", text), type=shape)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+
+
+def expand_path(path: str, home_dir: str, base: str | None = None) -> str:
+    """A path as it is written in a variable or a setting: `~` is the user's home; `base` is the working directory."""
+    if path == "~" or path.startswith(("~/", "~\\")):
+        path = os.path.join(home_dir, *re.split(r"[/\\]+", path[2:].strip("/\\")))
+    return os.path.normpath(os.path.join(base or os.getcwd(), path))
 
 
 def _read_text(path: str) -> str | None:

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from corral.model.key import Home
 from corral.providers.contract import Environment
 from corral.providers.kit.homes import HomePlace
-from corral.providers.kit.settings_files import find_in_env_files, read_commented_json
+from corral.providers.kit.settings_files import expand_path, find_in_env_files, read_commented_json
 from corral.providers.qwen_code import reporter
 
 NAME = reporter.name
@@ -47,7 +47,7 @@ def list_homes(env: Environment) -> tuple[Home, ...]:
     candidates += [
         (path, why, {}) for path, why in ((fallback, why_fallback), (usual, "default")) if os.path.isdir(path)
     ]
-    candidates += [(expand(path, env.home_dir), "config", {}) for path in env.extra_homes.get(NAME, ())]
+    candidates += [(expand_path(path, env.home_dir), "config", {}) for path in env.extra_homes.get(NAME, ())]
     homes: dict[str, Home] = {}
     for path, origin, variables in candidates:
         real = os.path.realpath(path)
@@ -71,7 +71,7 @@ def find_home(variables: Mapping[str, str], home_dir: str, base: str | None = No
         chosen, why = variables[HOME_VARIABLE], HOME_VARIABLE
     else:
         chosen, why = find_in_env_files(HOME_VARIABLE, (usual, home_dir)), ".env"
-    return (expand(chosen, home_dir, base), why) if chosen else (usual, "default")
+    return (expand_path(chosen, home_dir, base), why) if chosen else (usual, "default")
 
 
 def find_data_root(home: Home) -> str | None:
@@ -81,7 +81,7 @@ def find_data_root(home: Home) -> str | None:
     setting = _read_runtime_setting(home.path)
     if setting and not _ABSOLUTE.match(setting):
         return None
-    return expand(setting, os.path.expanduser("~")) if setting else home.path
+    return expand_path(setting, os.path.expanduser("~")) if setting else home.path
 
 
 def _find_runtime(home_path: str, variables: Mapping[str, str], home_dir: str) -> str | None:
@@ -92,19 +92,12 @@ def _find_runtime(home_path: str, variables: Mapping[str, str], home_dir: str) -
         chosen = _read_runtime_setting(home_path)
         # A relative one is resolved against each project: no one place has all sessions.
         chosen = chosen if chosen and _ABSOLUTE.match(chosen) else None
-    return expand(chosen, home_dir) if chosen else None
+    return expand_path(chosen, home_dir) if chosen else None
 
 
 def _read_runtime_setting(home_path: str) -> str | None:
     settings = read_commented_json(os.path.join(home_path, "settings.json"), _Settings)
     return settings.advanced.runtimeOutputDir if settings else None
-
-
-def expand(path: str, home_dir: str, base: str | None = None) -> str:
-    """A path as Qwen reads it from a variable or a setting: `~` is the user's home."""
-    if path == "~" or path.startswith(("~/", "~\\")):
-        path = os.path.join(home_dir, *re.split(r"[/\\]+", path[2:].strip("/\\")))
-    return os.path.normpath(os.path.join(base or os.getcwd(), path))
 
 
 def is_session_id(name: str) -> bool:
