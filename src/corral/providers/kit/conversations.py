@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import Enum, auto
+from enum import IntEnum, auto
 
 from msgspec import Struct
 
@@ -25,7 +25,7 @@ TWO_WRITERS = "two processes wrote to it at once: a resume follows the branch th
 TOOL_OR_APPROVAL = "a tool runs or waits for approval: its transcript does not show which"
 
 
-class Kind(Enum):
+class Kind(IntEnum):
     """What a record is."""
 
     PROMPT = auto()
