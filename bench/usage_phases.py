@@ -33,7 +33,7 @@ from corral.providers.registry import find_provider
 from corral.providers.settings import read_settings
 from corral.usage.journaled import ReportedSessions
 from corral.usage.ledger import Ledger
-from corral.usage.pricer import TablePricer
+from corral.usage.price_table import TablePricer
 from corral.usage.read import Pending, Reader
 
 PLACES = {"kimi-cli": (".kimi", KIMI_CLI_LINE), "kimi-code": (".kimi-code", KIMI_CODE_LINE)}

@@ -199,13 +199,13 @@ def refresh_prices() -> tuple[PriceTable, str]:
 
 def list_unknown_prices(config: Config) -> dict[str, str]:
     """Models that the configuration prices as others that nobody lists."""
-    from corral.usage.pricer import TablePricer
+    from corral.usage.price_table import TablePricer
 
     return TablePricer(config).list_unknown() if config.prices else {}
 
 
 def describe_source(rates: ModelRates) -> str:
     """Who says so, and of which day that is."""
-    from corral.usage.prices.pricing import describe_source
+    from corral.usage.prices import describe_source
 
     return describe_source(rates)

@@ -55,7 +55,7 @@ def find_unknown_prices(ledger: Ledger) -> dict[str, str]:
     kept = ledger.find_memo(UNKNOWN_PRICES)
     if kept is None and not ledger.read_only:  # it is not as it was written
         from corral.providers.settings import read_settings
-        from corral.usage.pricer import TablePricer
+        from corral.usage.price_table import TablePricer
 
         return TablePricer(read_settings()).list_unknown()
     if not kept:

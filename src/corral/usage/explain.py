@@ -19,7 +19,7 @@ from corral.providers.settings import read_settings
 from corral.usage.gaps import list_losses
 from corral.usage.ledger import Ledger
 from corral.usage.price_table import read_price_table
-from corral.usage.prices.pricing import Prices, count_picos
+from corral.usage.prices import Prices, count_picos
 from corral.usage.rows import digest
 from corral.usage.session import (
     KnownEvent,

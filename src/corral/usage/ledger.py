@@ -330,7 +330,7 @@ class Ledger:
         from corral.usage.ledger_checks import Change, seal_table
         from corral.usage.ledger_sums import price_all, price_stale, refresh_sums, take_notes
         from corral.usage.ledger_writer import Writer
-        from corral.usage.pricer import note_all_origins, note_origins
+        from corral.usage.price_table import note_all_origins, note_origins
 
         self.db.execute(f"PRAGMA cache_size = -{_WRITE_CACHE_KIB}")
         take_notes(self.db)

@@ -95,7 +95,7 @@ def _add(
     from corral.providers.settings import read_settings
     from corral.usage.former_keys import Families, settle_keys, settle_ranks
     from corral.usage.ledger_sums import price_all
-    from corral.usage.pricer import TablePricer, note_all_origins
+    from corral.usage.price_table import TablePricer, note_all_origins
 
     db = ledger.db
     whole = max((copy.modified_at for copy in copies if copy.is_complete()), default=None)

@@ -37,7 +37,7 @@ from corral.usage.deferred import VANISHED, list_deferred, may_wait, name_vanish
 from corral.usage.families import Ties
 from corral.usage.journaled import ReportedSessions, list_usage_homes
 from corral.usage.ledger import FINGERPRINT, Ledger
-from corral.usage.pricer import TablePricer
+from corral.usage.price_table import TablePricer
 from corral.usage.read import HURRIED_BYTES, OnProgress, Pending, Reader, finish, read_and_store
 from corral.usage.rows import Rows, is_read, storable
 from corral.usage.update import DECIDERS, VARIABLES

@@ -25,7 +25,7 @@ from corral.usage.ledger import SCHEMA, find_schema
 from corral.usage.ledger_access import mend_ledger, naming_trouble
 from corral.usage.ledger_checks import Checks
 from corral.usage.price_table import read_price_table
-from corral.usage.prices.pricing import Prices, count_picos
+from corral.usage.prices import Prices, count_picos
 
 _COLUMN = re.compile(r"    .*?\bAS (\w+),?\s*(?:-- (.*))?\Z")
 _VIEW = re.compile(r"CREATE TEMP VIEW (\w+) AS SELECT\Z")
