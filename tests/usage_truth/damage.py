@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from corral.model.usage_report import UsageQuery, UsageReport
+from corral.usage.answers import ask_ledger
+from corral.usage.changes import update_ledger
 from corral.usage.glance import _sum_today
 from corral.usage.ledger import Ledger
-from corral.usage.ledger_access import ask_ledger
 from corral.usage.report import report_usage
 from corral.usage.sql import ask
-from corral.usage.update import update_ledger
 from tests.usage_truth.world import World
 
 PAGE = 4096

@@ -12,7 +12,8 @@ from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import cells, paint, table, terminal_width, use_colour
 from corral.errors import CorralError
 from corral.machine.text import printable
-from corral.usage import ask_sql, list_views, say_loss, to_plain, update_ledger
+from corral.model.usage_report import to_plain
+from corral.usage import ask_sql, list_views, update_ledger
 
 if TYPE_CHECKING:
     from corral.usage import Answer
@@ -69,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
 
     with ask_sql(args.query, args.timeout, on_mended) as answer:
         for loss in answer.losses:
-            _tell(say_loss(loss))
+            _tell(loss.say())
         if args.csv:
             _print_csv(answer)
         elif args.json:

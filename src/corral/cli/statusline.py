@@ -11,9 +11,10 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.cli.usage_table import say_money
+from corral.model.usage_report import to_plain
 from corral.model.verdict import Activity, State
 from corral.sessions import list_state_words
-from corral.usage import read_on, take_glance, to_plain
+from corral.usage import read_on, take_glance
 
 if TYPE_CHECKING:
     from corral.usage import Glance, TodayUse

@@ -13,7 +13,7 @@ from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
 from corral.cli.usage_table import list_csv_rows, render
 from corral.errors import CorralError
-from corral.model.usage_report import KEYS
+from corral.model.usage_report import KEYS, to_plain
 from corral.usage import (
     check_budget,
     explain_session,
@@ -21,8 +21,6 @@ from corral.usage import (
     parse_query,
     read_on,
     report_fresh,
-    say_loss,
-    to_plain,
 )
 
 _EXAMPLES = """\
@@ -107,7 +105,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         print_csv(list_csv_rows(report, query.by))
         for loss in report.losses:
-            print(f"corral: {say_loss(loss)}", file=sys.stderr)
+            print(f"corral: {loss.say()}", file=sys.stderr)
     else:
         print_lines(render(report, query.by, width=terminal_width(), colour=use_colour(), drawn=drawn, trend=trend))
     if report.unread is not None:

@@ -10,7 +10,7 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.progress import progress_bar
 from corral.cli.screen import paint, use_colour
 from corral.errors import CorralError
-from corral.usage import acknowledge_losses, check_usage, rebuild_ledger, say_loss
+from corral.usage import acknowledge_losses, check_usage, rebuild_ledger
 
 if TYPE_CHECKING:
     from corral.usage import UsageCheck
@@ -54,7 +54,7 @@ def _render(check: UsageCheck) -> list[str]:
         lines.append(paint(f"differs: {one.what} of {at}, {one.session}: {one.problem}", "red", colour))
     if (more := len(check.differences) - _SHOWN + check.more_differences) > 0:
         lines.append(f"… and {more:,} more (--json lists them)")
-    lines += [paint(say_loss(loss), "amber", colour) for loss in check.losses]
+    lines += [paint(loss.say(), "amber", colour) for loss in check.losses]
     if check.notice:
         lines.append(paint(check.notice, "amber", colour))
     if check.is_right:
@@ -69,7 +69,7 @@ def _rebuild(as_json: bool) -> int:
     if as_json:
         print_json({"schema": 1, "notice": notice, "losses": [loss._asdict() for loss in losses]})
     else:
-        print_lines([notice, *(paint(say_loss(loss), "amber", use_colour()) for loss in losses)])
+        print_lines([notice, *(paint(loss.say(), "amber", use_colour()) for loss in losses)])
     return 0
 
 
@@ -78,7 +78,7 @@ def _acknowledge(as_json: bool) -> int:
     if as_json:
         print_json({"schema": 1, "acknowledged": [loss._asdict() for loss in losses]})
     elif losses:
-        print_lines([f"acknowledged: {say_loss(loss).rpartition(' (')[0]}" for loss in losses])
+        print_lines([f"acknowledged: {loss.say().rpartition(' (')[0]}" for loss in losses])
     else:
         print_lines(["nothing is known to be lost"])
     return 0

@@ -10,7 +10,6 @@ from corral.cli.screen import paint, tilde
 from corral.cli.usage_table import say_money
 from corral.machine.text import printable
 from corral.model.usage import TokenUsage
-from corral.usage import say_loss
 
 if TYPE_CHECKING:
     from corral.usage import FileReport, LineReport, ModelReport, UsageExplanation
@@ -48,7 +47,7 @@ def render(explanation: UsageExplanation, zone: tzinfo, *, colour: bool) -> list
         kinds = ", ".join(f"{count:,} × {kind}" for kind, count in explanation.unrecorded.items())
         lines.append(f"- left a trace, and no tokens: {kinds}")
     lines.append("- this CLI never writes down: " + "; ".join(explanation.untraced))
-    lines += [f"- note: {say_loss(loss)}" for loss in explanation.losses]
+    lines += [f"- note: {loss.say()}" for loss in explanation.losses]
     if explanation.notice:
         lines.append(f"- note: {explanation.notice}")
     return lines

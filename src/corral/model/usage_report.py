@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 from corral.model.budget import BudgetReport
 
@@ -104,6 +104,24 @@ class LossRow(NamedTuple):
     until: float | None
     """Of which time it was; null where that is not known."""
 
+    def say(self) -> str:
+        """In a sentence, with the period that it concerns, in local days."""
+        count, verb = ("an unknown number of", "may be") if self.events is None else (f"{self.events:,}", "are")
+        until = None if self.until is None else _day(self.until)
+        if self.since is None:
+            period = "" if until is None else f" from before {until}"
+        else:
+            since = _day(self.since)
+            period = f" of {since}" if until in (None, since) else f" from {since} to {until}"
+        return (
+            f"{count} {self.what}{period} {verb} missing: they could not be saved when the ledger was found damaged on"
+            f" {_day(self.noticed_at)} (corral usage --acknowledge ends this note)"
+        )
+
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at).date().isoformat()
+
 
 class UnreadLogs(NamedTuple):
     """Logs that were not read yet, as no question needed them."""
@@ -132,3 +150,13 @@ class UsageReport(NamedTuple):
     """What is missing from every report until it is acknowledged; `notes` says the same in words."""
     unread: UnreadLogs | None = None
     """Null where everything was read; `notes` says whether it could be part of this report."""
+
+
+def to_plain(value: Any) -> Any:
+    """Records of the standard library and of msgspec alike as plain objects, for JSON."""
+    names: tuple[str, ...] | None = getattr(value, "_fields", None) or getattr(value, "__struct_fields__", None)
+    if names is not None:
+        return {name: to_plain(getattr(value, name)) for name in names}
+    if isinstance(value, dict):
+        return {name: to_plain(one) for name, one in cast("dict[str, Any]", value).items()}
+    return [to_plain(one) for one in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value

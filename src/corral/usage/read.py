@@ -21,9 +21,9 @@ from corral.providers.asking import say_error
 from corral.providers.contract import Provider
 from corral.providers.kit.usage_batch import Gathered
 from corral.sidecar.files import Unreadable, open_regular
-from corral.usage.journaled import ReportedSessions
+from corral.usage.backup import back_up, is_due
+from corral.usage.homes import ReportedSessions
 from corral.usage.ledger import Ledger
-from corral.usage.ledger_backup import back_up, is_due
 from corral.usage.rows import Pricer, Reading, Rows, SourceState, make_rows, to_unread
 
 _HEAD_BYTES = 1024

@@ -20,12 +20,11 @@ from corral.model.usage import TokenUsage
 from corral.model.usage_report import LossRow
 from corral.providers.settings import read_settings
 from corral.state.private_file import read_only_uri
-from corral.usage.checksums import COLUMNS, Damaged, is_damage
-from corral.usage.ledger import SCHEMA, find_schema
-from corral.usage.ledger_access import mend_ledger, naming_trouble
-from corral.usage.ledger_checks import Checks
+from corral.usage.answers import mend_ledger, naming_trouble
+from corral.usage.checks import COLUMNS, Checks, Damaged, is_damage
 from corral.usage.price_table import read_price_table
 from corral.usage.prices import Prices, count_picos
+from corral.usage.schema import SCHEMA, find_schema
 
 _COLUMN = re.compile(r"    .*?\bAS (\w+),?\s*(?:-- (.*))?\Z")
 _VIEW = re.compile(r"CREATE TEMP VIEW (\w+) AS SELECT\Z")

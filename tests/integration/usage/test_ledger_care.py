@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.usage.checksums import SUM_OF_NUMBERS, set_sums, sum_row
-from corral.usage.ledger_checks import put_seal, seal_table
-from corral.usage.ledger_sums import _UNNAMED, _seal_whole, _tally_days, rebuild_sums
+from corral.usage.checks import SUM_OF_NUMBERS, put_seal, seal_table, set_sums, sum_row
+from corral.usage.sums import _UNNAMED, _seal_whole, _tally_days, rebuild_sums
 from tests.integration.usage.world import World, tear_first_page
 
 

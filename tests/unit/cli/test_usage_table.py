@@ -11,7 +11,7 @@ from corral.cli.usage_table import bar, render, say_money
 from corral.errors import CorralError
 from corral.model.usage import TokenUsage
 from corral.model.usage_report import CostReport, SkipRow, UsageReport, UsageRow
-from corral.usage.periods import check_budget, parse_budget, parse_keys, parse_time
+from corral.usage.query import check_budget, parse_budget, parse_keys, parse_time
 
 
 def row(name: str | None, amount: str | None, *, key: str = "project", unpriced: int = 0) -> UsageRow:

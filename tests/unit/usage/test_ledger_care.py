@@ -15,13 +15,14 @@ from pathlib import Path
 
 import pytest
 
-from corral.usage.checksums import Damaged
-from corral.usage.gaps import list_losses
-from corral.usage.ledger import SCHEMA, Ledger
-from corral.usage.ledger_backup import KEPT, back_up
-from corral.usage.rebuild import make_again
+from corral.usage.backup import KEPT, back_up
+from corral.usage.checks import Damaged
+from corral.usage.ledger import Ledger
+from corral.usage.rebuild import rebuild as rebuild_in
+from corral.usage.report import list_losses
 from corral.usage.rows import digest
 from corral.usage.salvage import keep_damaged
+from corral.usage.schema import SCHEMA
 from tests.unit.usage.readings import MadeUpPricer, check_all, kept_sums, reading, set_schema, to_schema_4, true_sums
 from tests.usage_truth.world import dump
 
@@ -35,7 +36,7 @@ def no_logs(tmp_path, monkeypatch):
 
 
 def rebuild(place: Path) -> Ledger:
-    return make_again(str(place), "a torn page", os.stat(place / "ledger.db"))
+    return rebuild_in(str(place), "a torn page", os.stat(place / "ledger.db"))
 
 
 def fill(ledger: Ledger, sessions: int = 30) -> None:
