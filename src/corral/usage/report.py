@@ -7,6 +7,7 @@ written.
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -28,6 +29,7 @@ from corral.model.usage_report import (
     UsageRow,
 )
 from corral.usage.changes import MARGIN_S
+from corral.usage.checks import Checks
 from corral.usage.groups import NOT_OF_TURNS, SUMMED, add_up, list_models
 from corral.usage.ledger import CURRENCY, UNKNOWN_PRICES, Ledger
 from corral.usage.rows import Row
@@ -295,8 +297,13 @@ def _say_deferred(unread: UnreadLogs, query: UsageQuery) -> str:
 
 def list_losses(ledger: Ledger) -> tuple[LossRow, ...]:
     """What was lost and nobody has acknowledged."""
-    if ledger.read_only:
+    return read_losses(ledger.db, ledger.checks)
+
+
+def read_losses(db: sqlite3.Connection, checks: Checks) -> tuple[LossRow, ...]:
+    """The same of a ledger that is opened otherwise; nothing of one that a newer corral made."""
+    if not checks.enabled:
         return ()
-    ledger.checks.tables("losses")
+    checks.tables("losses")
     query = "SELECT noticed_at, what, rows, since, until FROM losses WHERE NOT acknowledged ORDER BY id"
-    return tuple(LossRow(*row) for row in ledger.db.execute(query))
+    return tuple(LossRow(*row) for row in db.execute(query))
