@@ -12,7 +12,6 @@ from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import cells, paint, table, terminal_width, use_colour
 from corral.errors import CorralError
 from corral.machine.text import printable
-from corral.model.usage_report import to_plain
 from corral.usage import ask_sql, list_views, update_ledger
 
 if TYPE_CHECKING:
@@ -65,10 +64,10 @@ def run(args: argparse.Namespace) -> int:
     if not args.stale:
         _update()
 
-    def on_mended(notice: str) -> None:
+    def on_repaired(notice: str) -> None:
         _tell(notice)
 
-    with ask_sql(args.query, args.timeout, on_mended) as answer:
+    with ask_sql(args.query, args.timeout, on_repaired) as answer:
         for loss in answer.losses:
             _tell(loss.say())
         if args.csv:
@@ -79,7 +78,7 @@ def run(args: argparse.Namespace) -> int:
                 {
                     "schema": _SCHEMA,
                     "columns": answer.columns,
-                    "losses": [to_plain(loss) for loss in answer.losses],
+                    "losses": answer.losses,
                     "rows": [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in rows],
                 }
             )

@@ -11,7 +11,6 @@ from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.cli.usage_table import say_money
-from corral.model.usage_report import to_plain
 from corral.model.verdict import Activity, State
 from corral.sessions import list_state_words
 from corral.usage import read_on, take_glance
@@ -49,7 +48,7 @@ def add_parser(commands: Commands) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     glance = take_glance()
     if args.json:
-        print_json(to_plain(glance))
+        print_json(glance)
     else:
         print_lines([render(glance, colour=args.color or use_colour())])
     sys.stdout.flush()

@@ -7,13 +7,15 @@ import os
 import sys
 import time
 
+from msgspec import structs
+
 from corral.cli.output import print_csv, print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.progress import progress_bar
 from corral.cli.screen import terminal_width, use_colour
 from corral.cli.usage_table import list_csv_rows, render
 from corral.errors import CorralError
-from corral.model.usage_report import KEYS, to_plain
+from corral.model.usage_report import KEYS
 from corral.usage import (
     check_budget,
     explain_session,
@@ -99,9 +101,9 @@ def run(args: argparse.Namespace) -> int:
         trend_at=time.time() if drawn else None,
     )
     if budget is not None:
-        report = report._replace(budget=check_budget(report, () if args.by is None else query.by, budget))
+        report = structs.replace(report, budget=check_budget(report, () if args.by is None else query.by, budget))
     if args.json:
-        print_json(to_plain(report))
+        print_json(report)
     elif args.csv:
         print_csv(list_csv_rows(report, query.by))
         for loss in report.losses:

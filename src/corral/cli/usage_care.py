@@ -67,7 +67,7 @@ def _render(check: UsageCheck) -> list[str]:
 def _rebuild(as_json: bool) -> int:
     notice, losses = rebuild_ledger(progress_bar())
     if as_json:
-        print_json({"schema": 1, "notice": notice, "losses": [loss._asdict() for loss in losses]})
+        print_json({"schema": 1, "notice": notice, "losses": losses})
     else:
         print_lines([notice, *(paint(loss.say(), "amber", use_colour()) for loss in losses)])
     return 0
@@ -76,7 +76,7 @@ def _rebuild(as_json: bool) -> int:
 def _acknowledge(as_json: bool) -> int:
     losses = acknowledge_losses()
     if as_json:
-        print_json({"schema": 1, "acknowledged": [loss._asdict() for loss in losses]})
+        print_json({"schema": 1, "acknowledged": losses})
     elif losses:
         print_lines([f"acknowledged: {loss.say().rpartition(' (')[0]}" for loss in losses])
     else:

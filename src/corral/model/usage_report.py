@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime, tzinfo
 from decimal import Decimal
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
+
+from msgspec import Struct
 
 from corral.model.budget import BudgetReport
+from corral.model.usage import TokenUsage
 
 TIME_KEYS = ("day", "week", "month", "hour")
 KEYS = (*TIME_KEYS, "session", "project", "model", "provider", "branch", "tool")
@@ -26,7 +29,7 @@ class UsageQuery(NamedTuple):
     session: str | None = None
 
 
-class CostReport(NamedTuple):
+class CostReport(Struct, frozen=True):
     """Money of many events. `amount` is what could be priced, null if nothing could."""
 
     amount: Decimal | None
@@ -36,25 +39,10 @@ class CostReport(NamedTuple):
     """Priced by a model or a rate that was assumed."""
 
 
-class TokenSums(NamedTuple):
-    """Tokens of many events, by kind; the kinds are disjoint."""
-
-    input: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cache_write_1h: int = 0
-    output: int = 0
-    reasoning: int = 0
-
-    @property
-    def total(self) -> int:
-        return sum(self)
-
-
-class UsageRow(NamedTuple):
+class UsageRow(Struct, frozen=True):
     key: dict[str, str | None]
     events: int
-    tokens: TokenSums
+    tokens: TokenUsage
     cost: CostReport
     calls: int | None = None
     """By tool: how often it was called; tokens are not known per tool."""
@@ -62,7 +50,7 @@ class UsageRow(NamedTuple):
     """How often the person asked something; null where that is not known by these keys."""
 
 
-class UnrecordedRow(NamedTuple):
+class UnrecordedRow(Struct, frozen=True):
     """Calls that were made and whose tokens were not recorded; `events` is null where they leave no trace."""
 
     provider: str
@@ -74,13 +62,13 @@ UNREAD = "can't be read"
 """How the reason begins where a whole file was skipped."""
 
 
-class SkipRow(NamedTuple):
+class SkipRow(Struct, frozen=True):
     path: str
     offset: int
     reason: str
 
 
-class PriceOrigin(NamedTuple):
+class PriceOrigin(Struct, frozen=True):
     """Where the price of a model comes from."""
 
     model: str
@@ -93,7 +81,7 @@ class PriceOrigin(NamedTuple):
     """The model that it means is assumed."""
 
 
-class LossRow(NamedTuple):
+class LossRow(Struct, frozen=True):
     """What was counted once and could not be saved when the ledger was found damaged. Times are epoch seconds."""
 
     noticed_at: float
@@ -123,7 +111,7 @@ def _day(at: float) -> str:
     return datetime.fromtimestamp(at).date().isoformat()
 
 
-class UnreadLogs(NamedTuple):
+class UnreadLogs(Struct, frozen=True):
     """Logs that were not read yet, as no question needed them."""
 
     files: int
@@ -132,7 +120,7 @@ class UnreadLogs(NamedTuple):
     """When the last of them was last modified, in epoch seconds: what they hold is older."""
 
 
-class UsageReport(NamedTuple):
+class UsageReport(Struct, frozen=True):
     """`corral usage --json`."""
 
     schema: int
@@ -150,13 +138,3 @@ class UsageReport(NamedTuple):
     """What is missing from every report until it is acknowledged; `notes` says the same in words."""
     unread: UnreadLogs | None = None
     """Null where everything was read; `notes` says whether it could be part of this report."""
-
-
-def to_plain(value: Any) -> Any:
-    """Records of the standard library and of msgspec alike as plain objects, for JSON."""
-    names: tuple[str, ...] | None = getattr(value, "_fields", None) or getattr(value, "__struct_fields__", None)
-    if names is not None:
-        return {name: to_plain(getattr(value, name)) for name in names}
-    if isinstance(value, dict):
-        return {name: to_plain(one) for name, one in cast("dict[str, Any]", value).items()}
-    return [to_plain(one) for one in cast("tuple[Any, ...]", value)] if isinstance(value, tuple) else value

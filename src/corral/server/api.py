@@ -21,7 +21,6 @@ from corral.model.hook_install import Outcome
 from corral.model.opening import Agreement
 from corral.model.refusal import RefusedError, refuse
 from corral.model.restore import Refusal
-from corral.model.usage_report import to_plain
 from corral.model.whereabouts import Found, InPane, InTab, InTerminal
 from corral.server import messages
 from corral.server.directories import list_directories
@@ -256,7 +255,7 @@ async def show_usage(request: Request) -> Response:
     def run() -> object:
         words = asked.get("by", "day"), asked.get("since"), asked.get("until"), asked.get("tz")
         query = _or_refuse(Refusal.INVALID, lambda: usage.parse_query(*words))
-        return to_plain(_or_refuse(Refusal.LEDGER_UNUSABLE, lambda: usage.report_stored(query)))
+        return _or_refuse(Refusal.LEDGER_UNUSABLE, lambda: usage.report_stored(query))
 
     return answer(await service_of(request).run(run))
 

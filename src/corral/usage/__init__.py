@@ -121,14 +121,14 @@ def sum_spending(day_count: int) -> Spent:
 
 
 def update_ledger(on_progress: OnProgress | None) -> str | None:
-    """Read all that is new. Returns what is to be said of the ledger itself. Raises CorralError."""
+    """Read all that is new. Returns a notice about the ledger itself, if there is one. Raises CorralError."""
     from corral.usage.answers import bring_up_to_date
 
     return bring_up_to_date(on_progress)
 
 
 def check_usage(on_progress: OnProgress | None) -> UsageCheck:
-    """The logs counted again, and where the ledger says otherwise."""
+    """Count the logs again, and list where the ledger differs."""
     from corral.usage.check import check_usage
 
     return check_usage(on_progress)
@@ -142,17 +142,17 @@ def rebuild_ledger(on_progress: OnProgress | None) -> tuple[str, tuple[LossRow, 
 
 
 def acknowledge_losses() -> tuple[LossRow, ...]:
-    """Say them no more; which they were. Raises CorralError."""
+    """End the notes about what was lost; returns what that was. Raises CorralError."""
     from corral.usage.answers import acknowledge_losses
 
     return acknowledge_losses()
 
 
-def ask_sql(query: str, seconds: float, on_mended: Callable[[str], None]) -> AbstractContextManager[Answer]:
+def ask_sql(query: str, seconds: float, on_repaired: Callable[[str], None]) -> AbstractContextManager[Answer]:
     """One SELECT over the documented views. Raises CorralError."""
     from corral.usage.sql import ask
 
-    return ask(query, seconds, on_mended)
+    return ask(query, seconds, on_repaired)
 
 
 def list_views() -> Sequence[View]:

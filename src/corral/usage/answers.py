@@ -50,7 +50,7 @@ def ask_ledger(ask: Callable[[Ledger], _T], *, or_memory: bool = False, on_progr
             why = str(error)
         finally:
             ledger.close()
-        ledger = mend_ledger(why, ledger.found, unwritable=ledger.unwritable, on_progress=on_progress)
+        ledger = repair_ledger(why, ledger.found, unwritable=ledger.unwritable, on_progress=on_progress)
         try:
             return ask(ledger)
         finally:
@@ -62,7 +62,7 @@ def _open(or_memory: bool, on_progress: OnProgress | None) -> Ledger:
         try:
             return Ledger(places.state_dir(), aside=True)
         except Damaged as damaged:
-            return mend_ledger(str(damaged), damaged.seen, on_progress=on_progress)
+            return repair_ledger(str(damaged), damaged.seen, on_progress=on_progress)
     except OSError as error:
         if not or_memory:
             raise
@@ -70,7 +70,7 @@ def _open(or_memory: bool, on_progress: OnProgress | None) -> Ledger:
         return Ledger(places.state_dir(), unwritable=error.strerror or str(error))
 
 
-def mend_ledger(
+def repair_ledger(
     why: str | None,
     seen: os.stat_result | None,
     *,
@@ -228,7 +228,7 @@ def rebuild_ledger(on_progress: OnProgress | None) -> tuple[str, tuple[LossRow, 
             found.close()
         except Damaged as damaged:
             seen, why = damaged.seen, str(damaged)
-        ledger = mend_ledger(why, seen, on_progress=on_progress)
+        ledger = repair_ledger(why, seen, on_progress=on_progress)
         try:
             return ledger.notice or "", list_losses(ledger)
         finally:

@@ -99,7 +99,7 @@ _FILE = -1
 _TIED = 1 << 40
 """Added to the checksum of the names beside a file: they are compared when the file has changed."""
 _UNSURE = (-2,) * FIELDS
-"""Equal to nothing that can be seen: it is looked at the next time."""
+"""Equal to no file: it is checked again the next time."""
 _GROUP_NAMES = 500
 """So that two processes can share the looking."""
 _FINE_NS, _COARSE_NS = 50_000_000, 2_000_000_000
@@ -122,7 +122,7 @@ class Changes(NamedTuple):
 
 
 def find_changes(watch: Watch) -> Changes | None:
-    """None when names have come or gone, so that only a new listing tells."""
+    """None when names have come or gone: everything has to be listed then."""
     seen = read_stamps(watch.groups, lambda: None)
     if seen == watch.stamps:
         return Changes([], watch)
@@ -160,7 +160,7 @@ def _list_sum(path: str) -> int:
 def make_watch(files: Mapping[str, os.stat_result | None], visits: Visits, begun_ns: int) -> Watch:
     """Of files as they looked before they were read (None: look again), and of what a listing visited.
 
-    `begun_ns` is when the listing began: what changed since then is looked at again.
+    `begun_ns` is when the listing began: what changed since then is checked again.
     """
     found: list[tuple[str, tuple[int, ...], int]] = []
     for path, names in visits.directories.items():
@@ -186,7 +186,7 @@ def make_watch(files: Mapping[str, os.stat_result | None], visits: Visits, begun
 
 
 def _choose_directories(paths: Sequence[str]) -> Iterator[str]:
-    """For each path the directory from which it is looked at: two names up where many share that, else four."""
+    """For each path the directory from which it is checked: two names up where many share that, else four."""
     shared = Counter(_up(path, 2) for path in paths)
     for path in paths:
         near = _up(path, 2)
@@ -241,5 +241,5 @@ def to_memos(watch: Watch) -> dict[str, bytes]:
 
 
 def to_grown_memos(watch: Watch) -> dict[str, bytes]:
-    """The same for one that looks at the same names as the one that was kept."""
+    """The same for one with the same names as the one that was kept."""
     return {_STAMPS: b"".join(watch.stamps)}

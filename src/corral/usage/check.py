@@ -51,7 +51,7 @@ class UsageCheck(Struct, frozen=True, kw_only=True):
     compared: int = 0
     """Requests, turns, calls of tools and calls without tokens that the logs have."""
     only_in_ledger: int = 0
-    """The same, of which no log tells any more."""
+    """The same, of which there is no log any more."""
     damaged: tuple[str, ...] = ()
     """Tables that are not as they were written."""
     differences: tuple[Difference, ...] = ()
@@ -145,7 +145,7 @@ def _check_sums(ledger: Ledger, checks: Checks) -> None:
 
 
 def _list_known(ledger: Ledger) -> Known:
-    """What it was told, as far as that is as it was written: how a log counts depends on it."""
+    """What it knows, as far as that is as it was written: how a log counts depends on it."""
     homes = {row[0]: (row[1], row[2]) for row in _read_right(ledger.db, "homes")}
     places: dict[str, set[str]] = {}
     for provider, path in homes.values():

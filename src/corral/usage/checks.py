@@ -39,9 +39,9 @@ COUNTED = ("events", "actions", "unrecorded")
 """Tables of what was counted; their rows begin with key, session, rank and time."""
 SEALED = tuple(name for name in COLUMNS if name not in ("memo", "seals"))
 """Tables of which `seals` knows how many rows there are: one that is gone shows. A row of `memo` that is gone costs
-time and nothing else. One of `sources` may be all that still tells to which family a log belongs."""
+time and nothing else. One of `sources` may be the last to name the family of a log."""
 NEW_COLUMNS = {"deferred": 0}
-"""What stands for a column that a ledger of an earlier schema does not have."""
+"""The value of a column that a ledger of an earlier schema does not have."""
 FORMER_TABLES = {"actions": "deeds"}
 """How schema 4 called a table."""
 

@@ -34,7 +34,7 @@ from corral.usage.ledger import Ledger
 from corral.usage.price_table import read_price_table
 from corral.usage.prices import Prices, count_picos
 from corral.usage.report import list_losses
-from corral.usage.rows import TOLD, digest, storable
+from corral.usage.rows import REPORTED, digest, storable
 
 SCHEMA = 1
 
@@ -213,7 +213,7 @@ def _judge_event(
             event.session_id,
             source.parent_id,
             known.session_id,
-            owner_is_told=known.rank == TOLD,
+            owner_is_reported=known.rank == REPORTED,
             ambiguous=known.ambiguous,
         )
         outcome, reason = "merged", f"the same request counts for {owner}, {_say_rule(rule)}"
@@ -308,23 +308,23 @@ def _price(events: Iterable[_KnownEvent]) -> Iterator[ModelReport]:
 
 
 def decide_rule(
-    line_session_id: str, parent_id: str | None, owner_id: str, *, owner_is_told: bool, ambiguous: bool
+    line_session_id: str, parent_id: str | None, owner_id: str, *, owner_is_reported: bool, ambiguous: bool
 ) -> CopyRule:
-    """The rule by which `owner_id` owns a line that stands in a log of another session too.
+    """The rule by which `owner_id` owns a line that is in a log of another session too.
 
     `line_session_id` is the session that the line itself names; `parent_id` the one that the log's session names
-    as its origin. `owner_is_told`: an agent had reported the owner to our journal before it spent this. A fork of a
+    as its origin. `owner_is_reported`: an agent had reported the owner to our journal before it spent this. A fork of a
     fork names only its parent, and copies lines of the original too; `ambiguous` are copies of equal standing.
     """
     if owner_id in (line_session_id, parent_id):
         return CopyRule.PARENT
-    if owner_is_told:
+    if owner_is_reported:
         return CopyRule.JOURNAL
     return CopyRule.PARENT if parent_id is not None and not ambiguous else CopyRule.LEAST_ID
 
 
 def decide_repeat(session_id: str, file_session_id: str) -> CopyRule:
-    """Why a line of `session_id` that was seen before counts no more: it stands in a fork's file, or in its own."""
+    """Why a line of `session_id` that was seen before does not count: it is in a fork's file, or in its own."""
     return CopyRule.PARENT if file_session_id and file_session_id != session_id else CopyRule.SAME_SESSION
 
 

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from corral.machine.local_zone import LocalZone
 from corral.model.selection import NOTEWORTHY, Selection
-from corral.model.usage_report import CostReport, LossRow, TokenSums, UsageQuery, UsageRow
+from corral.model.usage import TokenUsage
+from corral.model.usage_report import CostReport, LossRow, UsageQuery, UsageRow
 from corral.model.verdict import Activity, State
 from corral.providers.settings import read_settings
 from corral.sessions.survey import take_survey
@@ -132,7 +133,7 @@ def _sum_today(ledger: Ledger, now: float) -> TodayUse:
 
 def _sum(ledger: Ledger, since: float, zone: tzinfo) -> UsageRow:
     rows = list_rows(ledger, UsageQuery(by=(), since=since, zone=zone))
-    return rows[0] if rows else UsageRow({}, 0, TokenSums(), CostReport(None, find_currency(ledger)[0], 0, 0))
+    return rows[0] if rows else UsageRow({}, 0, TokenUsage(), CostReport(None, find_currency(ledger)[0], 0, 0))
 
 
 def _update(ledger: Ledger, since: float) -> bool:

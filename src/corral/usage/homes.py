@@ -39,8 +39,9 @@ class ReportedSessions:
         return self._homes[provider]
 
     def find_begin(self, provider: str, home: str, session_id: str) -> float | None:
-        """When it was first reported, in epoch seconds. What it holds from before that can be a copy."""
-        starts = self._load(provider).get((home, session_id))
+        """When it was first reported, in epoch seconds. What it holds from before that can be a copy. None for a file
+        of the whole home, which has no session."""
+        starts = self._load(provider).get((home, session_id)) if session_id else None
         return starts[0].at if starts else None
 
     def has_models(self, provider: str, home: str) -> bool:

@@ -7,7 +7,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import NamedTuple
 
 from corral.state.private_file import flush, make_private, name_aside, read_only_uri
@@ -38,12 +38,14 @@ from corral.usage.schema import (
 )
 from corral.usage.sums import price_all, price_stale, rebuild_sums, refresh_sums, take_notes
 
+COPIES = 3
+_DAY_S = 86_400
 _BUSY_SECONDS = 30.0
 _WRITE_CACHE_KIB = 24 << 10
 _LATE_INDEX = "events_by_session"
-"""Made when everything is there, where a ledger is built aside: that is quicker than to keep it up."""
+"""Made when everything is there, where a ledger is built aside: that is quicker than keeping it up."""
 FINGERPRINT = "fingerprint"
-"""What decides where logs are, as it was when all of them were looked at; without it everything is listed again."""
+"""What decides where logs are, as it was when all of them were listed; without it everything is listed again."""
 CURRENCY, CONFIG_PROBLEM, UNKNOWN_PRICES = "currency", "config problem", "unknown prices"
 """What reports need of the configuration."""
 _PRICED_BY, _CHANGE = "priced_by", "change"
@@ -94,9 +96,9 @@ class Ledger:
         self.changed = False
         """Something was stored."""
         self._outrun = False
-        """Another process has stored something since this one looked at the ledger."""
+        """Another process has stored something since this one began its scan."""
         self._seen: bytes | None = None
-        """The state that this one last looked at or made."""
+        """The state that this one last read or made."""
         self.unwritable = unwritable
         self.in_memory = unwritable is not None
         self.known = Known({}, {}, {})
@@ -394,7 +396,7 @@ class Ledger:
             self._note_change()
 
     def acknowledge_losses(self) -> None:
-        """They are known, and need not be said any more."""
+        """They are known: no report names them any more."""
         with self.writing("losses"):
             self.db.execute("UPDATE losses SET acknowledged = 1")
 
@@ -413,7 +415,7 @@ class Ledger:
         """Equal as long as nothing was stored; None where nothing ever was."""
         return self.find_memo(_CHANGE)
 
-    def begin_looking(self) -> None:
+    def begin_scan(self) -> None:
         """What is known of files is about to be compared with how they are."""
         self._seen, self._outrun = self.find_state(), False
 
@@ -427,8 +429,8 @@ class Ledger:
         row = self.db.execute(f"{select_rows('memo')} WHERE name = ?", (name,)).fetchone()
         return row[1] if row is not None and row[2] == sum_memo(name, row[1]) else None
 
-    def keep_looks(self, memos: dict[str, bytes]) -> None:
-        """Remember how all looked that was compared. If others have stored something since `begin_looking`, by what
+    def keep_snapshot(self, memos: dict[str, bytes]) -> None:
+        """Remember how all looked that was compared. If others have stored something since `begin_scan`, by what
         they had seen before, it has to be compared again."""
         if self.read_only:
             return
@@ -436,6 +438,43 @@ class Ledger:
             is_settled = not self._outrun and self.find_state() == self._seen
             for name, value in (memos if is_settled else _UNSETTLED).items():
                 put_memo(self.db, name, value)
+
+    def finish(self) -> None:
+        """Make a copy, if something was stored. Raises Damaged: damage must not take the place of a sound copy."""
+        if self.changed and self._is_copy_due(time.time()):
+            if not self.just_built:
+                self.checks.all()
+            # Without its copy the ledger is as good as before; the next change tries again.
+            with suppress(OSError, sqlite3.Error):
+                self.back_up()
+
+    def back_up(self, now: float | None = None) -> bool:
+        """Copy the ledger if the newest copy is a day old; whether it did. `ledger.db.1` is the newest of three.
+
+        Raises OSError or sqlite3.Error: the ledger itself is fine then.
+        """
+        if not self._is_copy_due(time.time() if now is None else now):
+            return False
+        made = name_aside(self.path, "backup")
+        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            with closing(sqlite3.connect(made)) as copy:
+                self.db.backup(copy)
+            for number in range(COPIES, 1, -1):
+                with suppress(FileNotFoundError):
+                    os.replace(f"{self.path}.{number - 1}", f"{self.path}.{number}")
+            os.replace(made, f"{self.path}.1")
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(made)
+        return True
+
+    def _is_copy_due(self, now: float) -> bool:
+        if self.in_memory:
+            return False
+        with suppress(FileNotFoundError):
+            return now - os.stat(f"{self.path}.1").st_mtime >= _DAY_S
+        return True
 
     def close(self) -> None:
         self.db.close()
@@ -454,5 +493,5 @@ def _sweep(state_dir: str) -> None:
         for entry in entries:
             if entry.name.startswith("ledger.db.new-"):
                 with suppress(OSError):
-                    if time.time() - entry.stat().st_mtime > 86_400:
+                    if time.time() - entry.stat().st_mtime > _DAY_S:
                         os.unlink(entry.path)

@@ -52,7 +52,7 @@ def read_price_table() -> ReadTable:
 
 
 def refreshed_path() -> str:
-    """Where a refreshed table lies, whether it exists or not."""
+    """Where a refreshed table is, or would be."""
     return os.path.join(data_dir(), _NAME)
 
 

@@ -24,7 +24,7 @@ def parse_query(by: str, since: str | None, until: str | None, tz: str | None) -
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """What to group by. Says what is wrong with it, and what is meant if that can be told."""
+    """What to group by. Raises CorralError, with the key that may be meant."""
     keys = tuple(part.strip().lower() for part in text.split(","))
     problem = hint = None
     unknown = [key for key in keys if key not in KEYS]

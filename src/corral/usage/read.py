@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import marshal
 import os
-import sqlite3
 import struct
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -21,7 +20,6 @@ from corral.providers.asking import say_error
 from corral.providers.contract import Provider
 from corral.providers.kit.usage_batch import Gathered
 from corral.sidecar.files import Unreadable, open_regular
-from corral.usage.backup import back_up, is_due
 from corral.usage.homes import ReportedSessions
 from corral.usage.ledger import Ledger
 from corral.usage.rows import Pricer, Reading, Rows, SourceState, make_rows, to_unread
@@ -68,11 +66,11 @@ class Pending(NamedTuple):
 
 
 class Reader:
-    """Reads files, finds the models of what they tell, and prices it."""
+    """Reads files, finds the models of their events, and prices them."""
 
-    def __init__(self, pricer: Pricer, told: ReportedSessions) -> None:
+    def __init__(self, pricer: Pricer, reported: ReportedSessions) -> None:
         self.pricer = pricer
-        self._told = told
+        self._reported = reported
         self._configured: dict[tuple[str, str], tuple[str | None, str]] = {}
 
     def read(self, pending: Pending) -> Rows | None:
@@ -99,11 +97,11 @@ class Reader:
         state = SourceState(
             seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, crc32(head), len(head), batch.next_offset, tail
         )
-        begun_at = self._told.find_begin(provider.name, source.home, source.session_id) if source.session_id else None
+        begun_at = self._reported.find_begin(provider.name, source.home, source.session_id)
         return make_rows(Reading(source, state, batch, models, since, begun_at, was, basis), self.pricer)
 
     def note_unread(self, pending: Pending, reason: str) -> Rows:
-        """A skip, with a state that no file has: it is tried again whenever all is looked at. Until then the ledger has
+        """A skip, with a state that no file has: it is tried again with every scan. Until then the ledger has
         what it took the file for."""
         source = pending.former or pending.source
         state = to_unread(pending.before)
@@ -117,27 +115,27 @@ class Reader:
     ) -> list[tuple[str | None, str]]:
         """The models of events; of those that name none: from the journal, else from the config as it is now.
 
-        What is stored stays: a later change of the config prices no history anew.
+        What is stored stays: a later change of the config does not price history again.
         """
         home = (provider.name, source.home)
         if home not in self._configured:
             model = provider.usage.read_default_model(source.home)
             self._configured[home] = (model, _CONFIG) if model else (None, _UNKNOWN)
         otherwise = self._configured[home]
-        if not self._told.has_models(provider.name, source.home):
+        if not self._reported.has_models(provider.name, source.home):
             return [otherwise if event.model is None else (event.model, _RECORDED) for event in events]
         found: list[tuple[str | None, str]] = []
         for event in events:
             if event.model is not None:
                 found.append((event.model, _RECORDED))
             else:
-                told = self._told.find_model(provider.name, source.home, event.session_id, event.at)
-                found.append(otherwise if told is None else (told, _JOURNAL))
+                model = self._reported.find_model(provider.name, source.home, event.session_id, event.at)
+                found.append(otherwise if model is None else (model, _JOURNAL))
         return found
 
 
 def _goes_on(source: UsageSource, seen: os.stat_result, fd: int, head: bytes, before: SourceState) -> bool:
-    """Whether all that was read is still there, as far as its first and its last bytes tell.
+    """Whether all that was read is still there, as far as its first and its last bytes show.
 
     A table of the same database is asked from where its provider said: its bytes change anywhere.
     """
@@ -309,13 +307,3 @@ def _read_in_time(
         elif (rows := reader.read(one)) is not None:
             has_read = True
             yield [rows], one.size
-
-
-def finish(ledger: Ledger) -> None:
-    """Copy the ledger, if something was stored. Raises Damaged: damage must not take the place of copies without it."""
-    if ledger.changed and is_due(ledger):
-        if not ledger.just_built:
-            ledger.checks.all()
-        # Without its copy the ledger is as good as before; the next change tries again.
-        with suppress(OSError, sqlite3.Error):
-            back_up(ledger)

@@ -8,15 +8,15 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 import msgspec
+from msgspec.structs import astuple
 
 from corral.model.descent import Descent
 from corral.model.usage import UsageSource
 from corral.model.usage_report import LossRow
 from corral.providers.settings import read_settings
 from corral.state.locks import take_lock
-from corral.usage.backup import list_backups
 from corral.usage.checks import COLUMNS, COUNTED, QUARTER_S
-from corral.usage.ledger import Known, Ledger
+from corral.usage.ledger import COPIES, Known, Ledger
 from corral.usage.price_table import TablePricer, note_all_origins
 from corral.usage.read import OnProgress
 from corral.usage.rows import PLAIN, SHARED, STAND_IN, Row, SourceState, rank_forks
@@ -65,8 +65,9 @@ def _rebuild(
     state_dir: str, why: str | None, kept: str, unwritable: str | None, on_progress: OnProgress | None
 ) -> Ledger:
     old = read_old(kept)
-    copies = list_backups(os.path.join(state_dir, "ledger.db")) if old is None or not old.is_complete() else []
-    known = [one for one in (old, *map(read_old, copies)) if one is not None]
+    is_enough = old is not None and old.is_complete()
+    copies = [os.path.join(state_dir, f"ledger.db.{number}") for number in range(1, COPIES + 1)]
+    known = [one for one in (old, *map(read_old, () if is_enough else copies)) if one is not None]
     ledger = Ledger(state_dir, again=True, unwritable=unwritable)
     try:
         ledger.known = _list_known(known)
@@ -125,7 +126,7 @@ def _add_older(ledger: Ledger, old: OldLedger | None, known: list[OldLedger], ke
         elif os.path.exists(kept):
             losses.append(LossRow(time.time(), _ANYTHING, None, saved_until, os.stat(kept).st_mtime))
         add_loss = "INSERT INTO losses (noticed_at, what, rows, since, until) VALUES (?, ?, ?, ?, ?)"
-        db.executemany(add_loss, losses)
+        db.executemany(add_loss, map(astuple, losses))
     return _count(db) - before, not losses
 
 
@@ -232,7 +233,7 @@ _MODEL, _MODEL_SOURCE, _AMBIGUOUS = 5, 6, 14
 
 
 class _Families:
-    """Which sessions are of one family, by all that a new ledger and older ones were told."""
+    """Which sessions are of one family, by all that a new ledger and older ones know."""
 
     def __init__(self, db: sqlite3.Connection, known: Sequence[OldLedger]) -> None:
         self.providers: set[str] = set()
@@ -270,7 +271,7 @@ def _settle_keys(db: sqlite3.Connection, old: OldLedger, families: _Families) ->
     """Give rows of an older ledger the keys that the logs have given them, before it is added.
 
     Compared are rows that only one of the two has by key. Equal ones of one session or family are the same. Those of
-    others are so too where the older ledger has lost some of what it was told about its files. Then the row
+    others are so too where the older ledger has lost some of what it knew about its files. Then the row
     that is there holds. Each row is the same as one at most.
     """
     knows_families = old.knows("sources")
@@ -343,7 +344,7 @@ def _find_rank(was: int, now: int, *, is_read: bool) -> int:
     """The rank by which a session keeps a row that another has now, or does not.
 
     Where its own log was just read, that has been decided. Else the older ledger decided between forks, and knew of
-    more sessions before them than are left to tell.
+    more sessions before them than are left.
     """
     if is_read:
         return now + 1
@@ -426,7 +427,7 @@ def _find_lost_notes(db: sqlite3.Connection, old: OldLedger) -> Iterator[LossRow
 
 
 def _find_times(db: sqlite3.Connection, old: OldLedger, table: str, here: dict[int, float]) -> Iterator[float]:
-    """When that was which is lost: by the sums, else by what the wrong rows say. Nothing where neither tells."""
+    """When that was which is lost: by the sums, else by what the wrong rows say. Nothing where neither says."""
     if table == "events" and sum(old.sums.values()) == old.seals.get(table, (None,))[0]:
         now = dict(db.execute(f"SELECT CAST(at / {QUARTER_S} AS INTEGER), count(*) FROM events GROUP BY 1"))
         for quarter, events in old.sums.items():

@@ -13,15 +13,16 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 
 import msgspec
+from msgspec import structs
 
 from corral.model.prices import PICOS
+from corral.model.usage import TokenUsage
 from corral.model.usage_report import (
     TIME_KEYS,
     CostReport,
     LossRow,
     PriceOrigin,
     SkipRow,
-    TokenSums,
     UnreadLogs,
     UnrecordedRow,
     UsageQuery,
@@ -43,7 +44,7 @@ Trend = dict[tuple[str | None, ...], tuple[Decimal, ...]]
 
 
 def report_usage(ledger: Ledger, query: UsageQuery) -> UsageReport:
-    """Rows, their total, and all that is to be said beside them."""
+    """Rows, their total, and notes on all that is missing or assumed."""
     with ledger.reading():
         return _report(ledger, query)
 
@@ -73,7 +74,7 @@ def _row(key: dict[str, str | None], sums: Sequence[int], rate: Decimal, currenc
     return UsageRow(
         key=key,
         events=events,
-        tokens=TokenSums(*sums[2:8]),
+        tokens=TokenUsage(*sums[2:8]),
         cost=CostReport(amount=amount, currency=currency, unpriced_events=unpriced, assumed_events=assumed),
         turns=turns if turns_known else None,
     )
@@ -83,7 +84,7 @@ def _report(ledger: Ledger, query: UsageQuery) -> UsageReport:
     by_tool = query.by == ("tool",)
     rows, total = _list_rows(ledger, query._replace(by=()) if by_tool else query)
     if by_tool:
-        rows, total = tuple(_count_tools(ledger, query)), total._replace(turns=None)
+        rows, total = tuple(_count_tools(ledger, query)), structs.replace(total, turns=None)
     skipped, vague = _list_skips(ledger, query)
     unrecorded = _list_unrecorded(ledger, query)
     unread = _sum_deferred(ledger)
@@ -196,7 +197,7 @@ def _count_tools(ledger: Ledger, query: UsageQuery) -> Iterator[UsageRow]:
     rows = ledger.db.execute(f"SELECT name, count(*) FROM actions NOT INDEXED {_WHOSE}{where}", values)
     nothing = CostReport(amount=None, currency="USD", unpriced_events=0, assumed_events=0)
     for name, calls in rows:
-        yield UsageRow(key={"tool": name}, events=0, tokens=TokenSums(), cost=nothing, calls=calls)
+        yield UsageRow(key={"tool": name}, events=0, tokens=TokenUsage(), cost=nothing, calls=calls)
 
 
 def _list_unrecorded(ledger: Ledger, query: UsageQuery) -> list[UnrecordedRow]:
@@ -225,7 +226,7 @@ def name_untraced(ledger: Ledger, query: UsageQuery, report: UsageReport) -> Usa
         if provider.name in concerned
         for kind in provider.usage.unrecorded_kinds
     ]
-    return report._replace(unrecorded=(*report.unrecorded, *kinds))
+    return structs.replace(report, unrecorded=(*report.unrecorded, *kinds))
 
 
 # --- what was skipped, and what waits

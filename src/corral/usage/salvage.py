@@ -51,7 +51,7 @@ class OldSource(NamedTuple):
 
     @property
     def described(self) -> UsageSource | None:
-        """Whose file it was, if that can be told."""
+        """Whose file it was; None: not known."""
         try:
             return msgspec.json.decode(self.row[-1] or "", type=UsageSource)
         except (msgspec.MsgspecError, TypeError):
@@ -93,7 +93,7 @@ class OldLedger:
         return self.seals.get(table) == self.right.get(table, (0, 0))
 
     def count_missing(self, table: str) -> int | None:
-        """How many rows of a table are gone or wrong; None if that can't be told."""
+        """How many rows of a table are gone or wrong; None: not known."""
         rows, _ = self.right.get(table, (0, 0))
         if table in self.seals:
             missing = self.seals[table][0] - rows
@@ -129,6 +129,8 @@ def keep_damaged(path: str) -> str:
 
 def read_old(path: str) -> OldLedger | None:
     """None when nothing of it can be read."""
+    if not os.path.isfile(path):
+        return None
     try:
         modified_at = os.stat(path).st_mtime
         try:
@@ -218,8 +220,8 @@ def _read_rows(db: sqlite3.Connection, found: OldLedger, table: str) -> Iterator
         seen.add(row[0])
         if is_right(row):
             found.add_right(table, row[-1])
-            told = dict(zip(known, row, strict=False))
-            yield row if known == names else (*(told.get(name, NEW_COLUMNS.get(name)) for name in names), row[-1])
+            by_name = dict(zip(known, row, strict=False))
+            yield row if known == names else (*(by_name.get(name, NEW_COLUMNS.get(name)) for name in names), row[-1])
         elif table in found.wrong:
             found.wrong[table].append(row)
 

@@ -44,7 +44,7 @@ from corral.usage.families import Ties
 from corral.usage.homes import ReportedSessions, list_logs
 from corral.usage.ledger import CONFIG_PROBLEM, CURRENCY, FINGERPRINT, UNKNOWN_PRICES, Ledger
 from corral.usage.price_table import TablePricer
-from corral.usage.read import HURRIED_BYTES, OnProgress, Pending, Reader, finish, read_and_store
+from corral.usage.read import HURRIED_BYTES, OnProgress, Pending, Reader, read_and_store
 from corral.usage.rows import Rows, SourceState, describe, is_read, storable
 
 _UNLISTED = f"{UNREAD}: its logs could not be listed"
@@ -52,9 +52,9 @@ VANISHED = f"{UNREAD}: it was deleted before it was read"
 _PIECE_BYTES = 64 << 20
 """A larger log is left to the server, or to a question about everything: a person would feel it."""
 _BEGINNING = 4 << 10
-"""Where the beginning of a log may tell its family: one that was shorter may be told from others now."""
+"""The beginning of a log may show its family: one that was shorter can be distinguished from others now."""
 
-_Looks = dict[str, os.stat_result | None]
+_Snapshot = dict[str, os.stat_result | None]
 """How each file looked before it was read; None: look again."""
 
 
@@ -62,7 +62,7 @@ def read_all(ledger: Ledger, on_progress: OnProgress | None, seconds: float | No
     """List every home, read what is new and needed, and remember how everything looked; False if time was up."""
     left = scan_homes(ledger, on_progress, seconds, cutoff)
     ledger.publish()
-    finish(ledger)
+    ledger.finish()
     return not left
 
 
@@ -70,20 +70,20 @@ def scan_homes(
     ledger: Ledger, on_progress: OnProgress | None, seconds: float | None = None, cutoff: int | None = None
 ) -> list[Pending]:
     """The same without letting a new ledger appear; what is left when the time is up."""
-    ledger.begin_looking()
+    ledger.begin_scan()
     deadline = None if seconds is None else time.monotonic() + seconds
     begun_ns = time.time_ns()
     config = read_settings()
     env = environment(config, Cache(places.cache_dir()))
-    asker, visits, looks = Asker(), Visits(), _Looks()
+    asker, visits, snapshot = Asker(), Visits(), _Snapshot()
     variables, deciders = _list_deciders(env, asker)
     reported = ReportedSessions(places.state_dir())
     _forget_unread(ledger)
     name_vanished(ledger)
     pending: list[Pending] = []
     waiting: list[tuple[UsageSource, os.stat_result]] = []
-    for one in _find_pending(ledger, env, reported, visits, looks, asker):
-        seen = looks[one.source.path]
+    for one in _find_pending(ledger, env, reported, visits, snapshot, asker):
+        seen = snapshot[one.source.path]
         if one.before is None and seen is not None and may_wait(one.provider, one.source, seen, cutoff):
             waiting.append((one.source, seen))
         else:
@@ -94,11 +94,11 @@ def scan_homes(
     _note_unlisted(ledger, reader, asker)
     left = read_and_store(ledger, reader, pending, on_progress, deadline)
     for one in left:
-        looks[one.source.path] = None
+        snapshot[one.source.path] = None
     # What counts otherwise is found by listing alone, and what could not be listed has to be listed again.
     if not any(one.former for one in left) and not asker.degraded:
         memos = _make_memos(variables, [*deciders, *sorted(visits.deciders)], config, pricer.list_unknown())
-        ledger.keep_looks(memos | to_memos(make_watch(looks, visits, begun_ns)))
+        ledger.keep_snapshot(memos | to_memos(make_watch(snapshot, visits, begun_ns)))
     return left
 
 
@@ -132,7 +132,7 @@ def _make_memos(
 def _forget_unread(ledger: Ledger) -> None:
     """What was in the place of a log and is gone hides nothing any more. Lines of a log that is gone stay missing.
 
-    Of a home that could not be listed, this listing will tell.
+    Whether a home can be listed now, this scan will show.
     """
     ledger.checks.tables("skips", *([] if ledger.is_new else ["sources"]))
     query = "SELECT path, reason FROM skips JOIN sources ON sources.id = source WHERE reason LIKE ? AND reason != ?"
@@ -154,7 +154,7 @@ def _note_unlisted(ledger: Ledger, reader: Reader, asker: Asker) -> None:
 
 
 def _find_pending(
-    ledger: Ledger, env: Environment, reported: ReportedSessions, visits: Visits, looks: _Looks, asker: Asker
+    ledger: Ledger, env: Environment, reported: ReportedSessions, visits: Visits, snapshot: _Snapshot, asker: Asker
 ) -> Iterator[Pending]:
     """The files that are new or not as they were, with the bytes there are to read."""
     known = ledger.read_sources()
@@ -164,15 +164,15 @@ def _find_pending(
         ties = Ties(ledger, provider.name, list_logs(provider, env, ledger, reported, asker, visits))
         for source in ties.sources:
             try:
-                seen = looks[source.path] = os.stat(source.path, follow_symlinks=False)
+                seen = snapshot[source.path] = os.stat(source.path, follow_symlinks=False)
             except OSError:
-                looks[source.path] = None
+                snapshot[source.path] = None
                 continue
             described, before = known.get(storable(source.path), ("", None))
             if source.is_table:
                 # What is new may be in the database's log alone, which comes and goes: its provider is asked each time.
                 visits.scan(os.path.dirname(source.path))
-                looks[source.path] = None
+                snapshot[source.path] = None
                 yield Pending(provider, source, before, seen.st_size if before is None else 0, basis=described)
                 continue
             now = (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns)
@@ -199,7 +199,7 @@ def read_grown(
     if seconds is not None and sum(one.size for one in pending) > HURRIED_BYTES:
         return False
     read_and_store(ledger, _make_reader(), pending, on_progress, None, to_grown_memos(changes.watch))
-    finish(ledger)
+    ledger.finish()
     return True
 
 

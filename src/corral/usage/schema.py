@@ -1,4 +1,4 @@
-"""The tables of ledger.db: making them, telling which schema a file has, and bringing an earlier one up in place."""
+"""The tables of ledger.db: making them, finding which schema a file has, and bringing an earlier one up in place."""
 
 from __future__ import annotations
 

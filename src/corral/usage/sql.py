@@ -20,7 +20,7 @@ from corral.model.usage import TokenUsage
 from corral.model.usage_report import LossRow
 from corral.providers.settings import read_settings
 from corral.state.private_file import read_only_uri
-from corral.usage.answers import mend_ledger, naming_trouble
+from corral.usage.answers import naming_trouble, repair_ledger
 from corral.usage.checks import COLUMNS, Checks, Damaged, is_damage
 from corral.usage.price_table import read_price_table
 from corral.usage.prices import Prices, count_picos
@@ -93,29 +93,29 @@ class Answer(Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def ask(query: str, seconds: float, on_mended: Callable[[str], None]) -> Generator[Answer]:
+def ask(query: str, seconds: float, on_repaired: Callable[[str], None]) -> Generator[Answer]:
     """Run one SELECT. Raises CorralError: exit code 2 for a query that can't be run, 1 for all else.
 
     All rows of the tables that it reads are checked first. Where one is not as it was written the ledger is rebuilt,
-    `on_mended` hears of it, and the query is run once more.
+    `on_repaired` hears of it, and the query is run once more.
     """
     path = os.path.join(places.state_dir(), "ledger.db")
     with naming_trouble():
         try:
             running = _Running(path, query, seconds)
         except Damaged as damaged:
-            _mend(damaged, on_mended)
+            _repair(damaged, on_repaired)
             running = _Running(path, query, seconds)
     try:
-        yield Answer(columns=running.columns, losses=running.losses, rows=running.rows(on_mended))
+        yield Answer(columns=running.columns, losses=running.losses, rows=running.rows(on_repaired))
     finally:
         running.ledger.close()
 
 
-def _mend(damaged: Damaged, on_mended: Callable[[str], None]) -> None:
-    ledger = mend_ledger(str(damaged), damaged.seen)
+def _repair(damaged: Damaged, on_repaired: Callable[[str], None]) -> None:
+    ledger = repair_ledger(str(damaged), damaged.seen)
     ledger.close()
-    on_mended(ledger.notice or "")
+    on_repaired(ledger.notice or "")
 
 
 class _Running:
@@ -137,7 +137,7 @@ class _Running:
             self.ledger.close()
             raise
 
-    def rows(self, on_mended: Callable[[str], None]) -> Iterator[tuple[object, ...]]:
+    def rows(self, on_repaired: Callable[[str], None]) -> Iterator[tuple[object, ...]]:
         rows = self._first
         while rows:
             yield from rows
@@ -146,7 +146,7 @@ class _Running:
                     rows = self._cursor.fetchmany(_ROWS_AT_ONCE)
             except Damaged as damaged:
                 with naming_trouble():
-                    _mend(damaged, on_mended)
+                    _repair(damaged, on_repaired)
                 # Rows that were given can't be taken back, and the new file may have them in another order.
                 message = "the ledger was damaged among these rows, and has been repaired: ask again"
                 raise CorralError(message) from damaged

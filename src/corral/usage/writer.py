@@ -90,7 +90,7 @@ _UPSERT_SESSION = (
     " WHEN has_log THEN work_dir"
     " ELSE min(coalesce(work_dir, excluded.work_dir), coalesce(excluded.work_dir, work_dir)) END"
 )
-"""Its own log tells where a session ran; a copy of its lines only as long as nothing else does."""
+"""Where a session ran, by its own log; by a copy of its lines only as long as nothing else says so."""
 
 
 class Writer:
@@ -101,7 +101,7 @@ class Writer:
         self._homes: dict[tuple[str, str], int] = {}
         self._sessions: dict[tuple[int, str, str], int] = {}
         self.touched: set[int] = set()
-        """Sessions that were written to; ledger_sums notes those that something was taken from."""
+        """Sessions that were written to; `sums` notes those that something was taken from."""
 
     def write(self, found: Sequence[Rows]) -> None:
         """Many readings at once: statements that run once for all of them cost a fraction."""

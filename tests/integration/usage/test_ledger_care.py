@@ -197,6 +197,8 @@ class TestLoss:
             assert "missing" in world.run("usage", "--by", "tool").stdout
             assert "missing" in world.run("usage", "--csv").stderr
             assert "missing" in world.run("usage", "--explain", "s").stdout
+            for words in (["--check"], ["--explain", "s"]):
+                assert json.loads(world.run("usage", *words, "--json").stdout)["losses"] == [loss]
             assert "ledger!" in world.run("statusline").stdout
             assert "! 1 requests of 2026-11-06 are missing" in world.run("ps", "--all", "--usage").stdout
             assert json.loads(world.run("statusline", "--json").stdout)["today"]["losses"] == [loss]

@@ -6,6 +6,7 @@ from datetime import UTC
 from decimal import Decimal
 
 import pytest
+from msgspec import structs
 
 from corral.cli.usage_table import bar, render, say_money
 from corral.errors import CorralError
@@ -125,15 +126,17 @@ def test_a_budget_is_money(text):
 
 def test_what_is_missing_is_said_also_where_nothing_was_counted():
     total = UsageRow(key={}, events=0, tokens=TokenUsage(), cost=CostReport(None, "USD", 0, 0), turns=0)
-    empty = report(total=total)._replace(skipped=(SkipRow("/a", 0, "torn"), SkipRow("/b", 0, "can't be read: x")))
-    _, unread, skipped, notice = render(empty._replace(notice="read-only"), ("day",), width=80, colour=False)
+    empty = structs.replace(
+        report(total=total), skipped=(SkipRow("/a", 0, "torn"), SkipRow("/b", 0, "can't be read: x"))
+    )
+    _, unread, skipped, notice = render(structs.replace(empty, notice="read-only"), ("day",), width=80, colour=False)
     assert unread.startswith("1 log could not be read") and skipped.startswith("1 line could not be counted")
     assert notice == "read-only"
 
 
 def test_calls_of_tools_stand_beside_budget_and_notice():
-    found = report(row("Shell git", None, key="tool")._replace(calls=3), total=row(None, "5"))
-    found = found._replace(notice="read-only", budget=check_budget(found, ("tool",), Decimal(1)))
+    found = report(structs.replace(row("Shell git", None, key="tool"), calls=3), total=row(None, "5"))
+    found = structs.replace(found, notice="read-only", budget=check_budget(found, ("tool",), Decimal(1)))
     lines = render(found, ("tool",), width=80, colour=False)
     assert lines[-2] == "read-only" and lines[-1].endswith("$5.00 of $1.00: over the budget")
 
