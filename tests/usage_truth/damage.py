@@ -11,6 +11,8 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from corral.model.usage_report import UsageQuery, UsageReport
 from corral.usage.answers import ask_ledger
 from corral.usage.changes import update_ledger
@@ -108,7 +110,7 @@ def _report(ledger: Ledger, query: UsageQuery) -> UsageReport:
 
 
 def _plain(report: UsageReport) -> Any:
-    return report._replace(notice=None, notes=(), losses=())
+    return structs.replace(report, notice=None, notes=(), losses=())
 
 
 def dump_all(path: Path, *, with_memos: bool = False) -> dict[str, list[tuple[Any, ...]]]:

@@ -13,8 +13,8 @@ REPORTED, PLAIN, SHARED, STAND_IN = 0, 1, 80, 90
 """Ranks: of several sessions that hold one event, the one with the least owns it. REPORTED is a session that an agent
 had reported before the event, so that it is no copy; PLAIN one of which nobody says whether it is a fork; then come
 forks by the provider's word, a fork of a fork after its parent (where copies name their origin, with what they copied,
-and with nothing else); SHARED and STAND_IN are what a file of the whole home says, of any session and of one whose own log
-was never read. Of equal ranks the session's name decides: that is ambiguous.
+and with nothing else); SHARED and STAND_IN are what a file of the whole home says, of any session and of one whose own
+log was never read. Of equal ranks the session's name decides: that is ambiguous.
 """
 
 Row: TypeAlias = "tuple[Any, ...]"

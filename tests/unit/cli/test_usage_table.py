@@ -142,7 +142,7 @@ def test_calls_of_tools_stand_beside_budget_and_notice():
 
 
 def test_a_narrow_terminal_cuts_names_and_never_times():
-    one = row(None, "1")._replace(key={"day": "2026-11-15", "project": "/src/" + "long" * 20})
+    one = structs.replace(row(None, "1"), key={"day": "2026-11-15", "project": "/src/" + "long" * 20})
     lines = render(report(one, total=row(None, "1")), ("day", "project"), width=80, colour=False)
     assert lines[1].startswith("2026-11-15  /src/") and "…" in lines[1] and len(lines[1]) <= 80
 
@@ -151,9 +151,10 @@ def test_a_narrow_terminal_cuts_names_and_never_times():
 def test_the_table_fits_every_terminal_and_never_loses_the_money(key):
     rows = [row(name, "1234.5", key=key) for name in ("2026-11-15", "2026-11-16")]
     rows = [
-        one._replace(events=123_456, tokens=TokenUsage(12_345_678, 1_234_567_890, 0, 0, 456_789, 0)) for one in rows
+        structs.replace(one, events=123_456, tokens=TokenUsage(12_345_678, 1_234_567_890, 0, 0, 456_789, 0))
+        for one in rows
     ]
-    found = report(*rows, total=rows[0]._replace(key={}))
+    found = report(*rows, total=structs.replace(rows[0], key={}))
     for width in range(24, 130):
         lines = render(found, (key,), width=width, colour=False, drawn=True)[:4]
         assert max(map(len, lines)) <= width, lines
