@@ -31,9 +31,9 @@ from corral.providers.kimi_code.usage import LINE as KIMI_CODE_LINE
 from corral.providers.kit.blocks import read_blocks
 from corral.providers.registry import find_provider
 from corral.providers.settings import read_settings
-from corral.usage.journaled import ReportedSessions
+from corral.usage.homes import ReportedSessions
 from corral.usage.ledger import Ledger
-from corral.usage.pricer import TablePricer
+from corral.usage.price_table import TablePricer
 from corral.usage.read import Pending, Reader
 
 PLACES = {"kimi-cli": (".kimi", KIMI_CLI_LINE), "kimi-code": (".kimi-code", KIMI_CODE_LINE)}

@@ -382,7 +382,7 @@ async def show_usage(call: Call) -> object:
     def report() -> object:
         words = asked.get("by", "day"), asked.get("since"), asked.get("until"), asked.get("tz")
         query = _or_refuse(Refusal.INVALID, lambda: usage.parse_query(*words))
-        return usage.to_plain(_or_refuse(Refusal.LEDGER_UNUSABLE, lambda: usage.report_stored(query)))
+        return _or_refuse(Refusal.LEDGER_UNUSABLE, lambda: usage.report_stored(query))
 
     return await call.service.run(report)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterator
 from typing import NamedTuple
 from zlib import crc32
 
@@ -12,10 +12,13 @@ from msgspec import structs
 
 from corral.hooks.program.journal_file import directory_of
 from corral.machine import places
+from corral.machine.visits import Visits
 from corral.model.key import Home
+from corral.model.usage import UsageSource
 from corral.providers.asking import Asker
 from corral.providers.contract import Environment, Provider
-from corral.usage.ledger import Ledger, SourceState
+from corral.usage.ledger import Ledger
+from corral.usage.rows import SourceState
 
 
 class _Start(NamedTuple):
@@ -36,8 +39,9 @@ class ReportedSessions:
         return self._homes[provider]
 
     def find_begin(self, provider: str, home: str, session_id: str) -> float | None:
-        """When it was first reported, in epoch seconds. What it holds from before that can be a copy."""
-        starts = self._load(provider).get((home, session_id))
+        """When it was first reported, in epoch seconds. What it holds from before that can be a copy. None for a file
+        of the whole home, which has no session."""
+        starts = self._load(provider).get((home, session_id)) if session_id else None
         return starts[0].at if starts else None
 
     def has_models(self, provider: str, home: str) -> bool:
@@ -75,11 +79,26 @@ class ReportedSessions:
             found.sort(key=lambda start: start.at)
 
 
-def list_usage_homes(
-    provider: Provider, env: Environment, ledger: Ledger, told: ReportedSessions, asker: Asker
+def list_logs(
+    provider: Provider,
+    env: Environment,
+    ledger: Ledger,
+    reported: ReportedSessions,
+    asker: Asker,
+    visits: Visits | None = None,
+) -> Iterator[UsageSource]:
+    """The logs of all homes of a provider. `asker` notes a home whose logs can't be listed as `list PATH`."""
+    for home in _list_homes(provider, env, ledger, reported, asker):
+        yield from asker.each(
+            provider, f"list {home.path}", lambda home=home: provider.usage.list_sources(home, visits)
+        )
+
+
+def _list_homes(
+    provider: Provider, env: Environment, ledger: Ledger, reported: ReportedSessions, asker: Asker
 ) -> list[Home]:
     """Each directory once, by its real path: a link to a home is not another home, and must not count twice."""
-    _learn_homes(provider, ledger, told)
+    _learn_homes(provider, ledger, reported)
     homes = list(asker.ask(provider, "find its homes", lambda: provider.homes(env), lambda _: ()))
     homes += [
         Home(provider=provider.name, path=path, is_default=False, origin="ledger")
@@ -93,17 +112,13 @@ def list_usage_homes(
     return list(found.values())
 
 
-def _learn_homes(provider: Provider, ledger: Ledger, told: ReportedSessions) -> None:
+def _learn_homes(provider: Provider, ledger: Ledger, reported: ReportedSessions) -> None:
     """Note the homes that agents reported, for the day their journals are swept. Read only when one was added."""
     directory = directory_of(places.state_dir(), provider.name)
     try:
         names = sorted(name for name in os.listdir(directory) if not name.startswith("."))
     except OSError:
         return
-    mark = _mark(names)
-    if not ledger.read_only and ledger.find_source(directory) != mark:
-        ledger.note_homes(provider.name, told.homes(provider.name), directory, mark)
-
-
-def _mark(names: Iterable[str]) -> SourceState:
-    return SourceState(0, 0, 0, 0, crc32("\n".join(names).encode(errors="replace")), 0, 0)
+    mark = SourceState(0, 0, 0, 0, crc32("\n".join(names).encode(errors="replace")), 0, 0)
+    if not ledger.read_only and ledger.find_source(directory) != (None, mark):
+        ledger.note_homes(provider.name, reported.homes(provider.name), directory, mark)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable
 
-from corral.usage.checksums import SUM_OF_NUMBERS, SUMS, Damaged, set_sums
-from corral.usage.ledger_checks import DAY, WHOLE, Seal, put_seal
+from corral.model.prices import PICOS
+from corral.model.usage import TokenUsage
+from corral.usage.checks import DAY, QUARTER_S, SUM_OF_NUMBERS, SUMS, WHOLE, Damaged, Seal, put_seal, set_sums
 from corral.usage.rows import Pricer, Row
-
-QUARTER_S = 900
-_PICOS = 10**12
 
 _ADD_LABELS = """
 INSERT OR IGNORE INTO labels (model, branch)
@@ -18,7 +16,7 @@ SELECT DISTINCT coalesce(model, ''), coalesce(branch, '') FROM events WHERE {whi
 _ADD_EVENTS = f"""
 INSERT INTO quarters ({", ".join(SUMS)}) SELECT CAST(at / {QUARTER_S} AS INTEGER), session, labels.id, 0, count(*),
     sum(input), sum(cache_read), sum(cache_write), sum(cache_write_1h), sum(output), sum(reasoning),
-    coalesce(sum(dollars), 0) + coalesce(sum(picos), 0) / {_PICOS}, coalesce(sum(picos), 0) % {_PICOS},
+    coalesce(sum(dollars), 0) + coalesce(sum(picos), 0) / {PICOS}, coalesce(sum(picos), 0) % {PICOS},
     sum(dollars IS NULL), sum(assumed)
 FROM events JOIN labels ON labels.model = coalesce(events.model, '') AND labels.branch = coalesce(events.branch, '')
 WHERE {{which}} GROUP BY 1, 2, 3"""
@@ -32,7 +30,7 @@ FROM (
     FROM actions WHERE kind = 'turn' AND {{which}} GROUP BY 1, 2
 ) AS t WHERE 1
 ON CONFLICT DO UPDATE SET turns = excluded.turns"""
-"""Turns have no model or branch: they stand on the first row of their quarter, which spares a row."""
+"""Turns have no model or branch: they are on the first row of their quarter, which saves a row."""
 _PRICED_FROM = "model, model_source, at, input, cache_read, cache_write, cache_write_1h, output, reasoning, key"
 
 _NOTES = """
@@ -56,7 +54,7 @@ CREATE TEMP TRIGGER turn_changed AFTER UPDATE OF session, at ON main.actions BEG
     INSERT INTO touched VALUES (old.session), (new.session);
 END;
 """
-"""Which sums and prices hold no more, noted by SQLite itself: a copy takes an event from a session nobody named."""
+"""Which sums and prices are out of date, noted by SQLite itself: a copy takes an event from a session nobody named."""
 
 
 def take_notes(db: sqlite3.Connection) -> None:
@@ -69,7 +67,7 @@ def take_notes(db: sqlite3.Connection) -> None:
 
 
 def price_stale(db: sqlite3.Connection, pricer: Pricer | None) -> None:
-    """Price those events anew whose time or model was noted to have changed."""
+    """Price those events again whose time or model was noted to have changed."""
     if pricer is not None:
         stale = db.execute(f"SELECT {_PRICED_FROM} FROM events WHERE key IN (SELECT key FROM temp.stale)").fetchall()
         _price(db, stale, pricer)
@@ -141,7 +139,7 @@ def _seal_whole(db: sqlite3.Connection, days: dict[int, Seal]) -> None:
 
 
 def price_all(db: sqlite3.Connection, pricer: Pricer) -> None:
-    """Price every event anew, by other prices than before, and make the sums from it."""
+    """Price every event again, by other prices than before, and make the sums from it."""
     last = -(1 << 63)
     while rows := db.execute(
         f"SELECT {_PRICED_FROM} FROM events WHERE key > ? ORDER BY key LIMIT 10000", (last,)
@@ -152,8 +150,6 @@ def price_all(db: sqlite3.Connection, pricer: Pricer) -> None:
 
 
 def _price(db: sqlite3.Connection, rows: Iterable[Row], pricer: Pricer) -> None:
-    from corral.model.usage import TokenUsage
-
     found: list[Row] = []
     for model, model_source, at, *tokens, event in rows:
         found.append((*pricer.price(model, model_source, at, TokenUsage(*tokens)), event))

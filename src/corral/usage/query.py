@@ -1,4 +1,4 @@
-"""Times, keys and amounts as people type them for usage, and whether what was spent is within a budget."""
+"""Times, keys and amounts as people type them, and whether what was spent is within a budget."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def parse_query(by: str, since: str | None, until: str | None, tz: str | None) -
 
 
 def parse_keys(text: str) -> tuple[str, ...]:
-    """What to group by. Says what is wrong with it, and what is meant if that can be told."""
+    """What to group by. Raises CorralError, with the key that may be meant."""
     keys = tuple(part.strip().lower() for part in text.split(","))
     problem = hint = None
     unknown = [key for key in keys if key not in KEYS]
@@ -87,6 +87,16 @@ def parse_time(text: str | None, zone: tzinfo, now: float) -> float | None:
         return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     except (ValueError, OverflowError) as error:
         raise CorralError(f"{text!r} is not a time", hint="for example 2026-11-15, 7d or 12h", exit_code=2) from error
+
+
+def find_begin(per: str, now: float, zone: tzinfo) -> float:
+    """The local midnight at which the day, the week (Monday) or the month began."""
+    day = datetime.fromtimestamp(now, zone).date()
+    if per == "week":
+        day -= timedelta(days=day.weekday())
+    elif per == "month":
+        day = day.replace(day=1)
+    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
 
 
 def parse_budget(text: str) -> Decimal:

@@ -6,8 +6,7 @@ import time
 
 from corral.machine.config import Config
 from corral.model.prices import ListedTier, OwnPrice
-from corral.usage.price_table import read_price_table
-from corral.usage.pricer import TablePricer
+from corral.usage.price_table import TablePricer, read_price_table
 
 TABLE = read_price_table().table
 

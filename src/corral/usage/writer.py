@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 
-from corral.usage.checksums import Damaged
+from corral.usage.checks import COUNTED, Damaged
 from corral.usage.rows import SHARED, STAND_IN, Row, Rows, SourceState, is_read
 
 _NAME_OF = "(SELECT session_id || '/' || scope FROM sessions WHERE sessions.id = {})"
@@ -32,25 +32,29 @@ _LARGER = "(excluded.session = session AND ({}) > ({}))".format(
 )
 """A session that records one request twice has its count in one of them and less, or nothing yet, in the other."""
 _TAKE_COUNTS = ", ".join(f"{name} = iif({_LARGER}, excluded.{name}, {name})" for name in _COUNTS)
-_UPSERT_EVENT = f"""
-INSERT INTO events (session, key, rank, at, agent, model, model_source, input, cache_read, cache_write,
-    cache_write_1h, output, reasoning, branch, dollars, picos, assumed)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+
+
+def _make_upsert(more: str, take_model: str, changes: str, counts: str) -> str:
+    return f"""
+INSERT INTO events (session, key, rank, at, agent, model, model_source, {", ".join(_COUNTS)}, branch, {more})
+VALUES ({", ".join("?" * (15 + more.count(",")))})
 ON CONFLICT (key) DO UPDATE SET
     session = iif({_OWN}, excluded.session, session),
     agent = iif({_OWN}, excluded.agent, agent),
     branch = iif({_OWN}, excluded.branch, branch),
-    model = iif({_TAKE_MODEL}, excluded.model, model),
-    model_source = iif({_TAKE_MODEL}, excluded.model_source, model_source),
+    model = iif({take_model}, excluded.model, model),
+    model_source = iif({take_model}, excluded.model_source, model_source),
     ambiguous = CASE
-        WHEN excluded.rank = rank
-            THEN max(ambiguous, {_NAME_OF.format("excluded.session")} != {_NAME_OF.format("session")})
-        ELSE iif({_OWN}, 0, ambiguous) END,
+        WHEN excluded.rank = rank THEN
+            max(ambiguous, excluded.ambiguous, {_NAME_OF.format("excluded.session")} != {_NAME_OF.format("session")})
+        ELSE iif({_OWN}, excluded.ambiguous, ambiguous) END,
     rank = min(rank, excluded.rank),
-    at = min(at, excluded.at),
-    {_TAKE_COUNTS}
-WHERE excluded.rank != rank OR excluded.at < at OR excluded.session != session OR {_SURER} OR {_LARGER}
+    at = min(at, excluded.at){counts}
+WHERE excluded.rank != rank OR excluded.at < at OR excluded.session != session OR {changes}
 """
+
+
+_UPSERT_EVENT = _make_upsert("dollars, picos, assumed", _TAKE_MODEL, f"{_SURER} OR {_LARGER}", f", {_TAKE_COUNTS}")
 _UPSERT_ACTION = f"""
 INSERT INTO actions (session, key, rank, at, kind, name) VALUES (?, ?, ?, ?, ?, ?)
 ON CONFLICT (key) DO UPDATE SET
@@ -68,25 +72,7 @@ _FIRST_SEEN = (
     f"({_SURER} OR ({_SURE.format('excluded.')} = 0 AND {_SURE.format('')} = 0"
     " AND (excluded.model IS NOT model OR excluded.model_source != model_source)))"
 )
-_ADD_KNOWN_EVENT = f"""
-INSERT INTO events (session, key, rank, at, agent, model, model_source, input, cache_read, cache_write,
-    cache_write_1h, output, reasoning, branch, ambiguous)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-ON CONFLICT (key) DO UPDATE SET
-    session = iif({_OWN}, excluded.session, session),
-    agent = iif({_OWN}, excluded.agent, agent),
-    branch = iif({_OWN}, excluded.branch, branch),
-    model = iif({_FIRST_SEEN}, excluded.model, model),
-    model_source = iif({_FIRST_SEEN}, excluded.model_source, model_source),
-    ambiguous = CASE
-        WHEN excluded.rank = rank THEN
-            max(ambiguous, excluded.ambiguous, {_NAME_OF.format("excluded.session")} != {_NAME_OF.format("session")})
-        ELSE iif({_OWN}, excluded.ambiguous, ambiguous) END,
-    rank = min(rank, excluded.rank),
-    at = min(at, excluded.at)
-WHERE excluded.rank < rank OR excluded.at < at OR excluded.session != session OR {_FIRST_SEEN}
-    OR excluded.ambiguous > ambiguous
-"""
+_ADD_KNOWN_EVENT = _make_upsert("ambiguous", _FIRST_SEEN, f"{_FIRST_SEEN} OR excluded.ambiguous > ambiguous", "")
 ADD_KNOWN = {"events": _ADD_KNOWN_EVENT, "actions": _UPSERT_ACTION, "unrecorded": _UPSERT_UNRECORDED}
 """For what an older ledger knows, after the logs were read. A model that no log records stays what it was when the
 request was first seen, and the older ledger has seen it first."""
@@ -104,7 +90,7 @@ _UPSERT_SESSION = (
     " WHEN has_log THEN work_dir"
     " ELSE min(coalesce(work_dir, excluded.work_dir), coalesce(excluded.work_dir, work_dir)) END"
 )
-"""Its own log tells where a session ran; a copy of its lines only as long as nothing else does."""
+"""Where a session ran, by its own log; by a copy of its lines only as long as nothing else says so."""
 
 
 class Writer:
@@ -115,7 +101,7 @@ class Writer:
         self._homes: dict[tuple[str, str], int] = {}
         self._sessions: dict[tuple[int, str, str], int] = {}
         self.touched: set[int] = set()
-        """Sessions that were written to; ledger_sums notes those that something was taken from."""
+        """Sessions that were written to; `sums` notes those that something was taken from."""
 
     def write(self, found: Sequence[Rows]) -> None:
         """Many readings at once: statements that run once for all of them cost a fraction."""
@@ -125,9 +111,7 @@ class Writer:
         self._store_sources(found)
         own = [rows for rows in found if rows.session_id]
         self._store_sessions(own)
-        self._store(_UPSERT_EVENT, ((rows, rows.events, {}) for rows in own))
-        self._store(_UPSERT_ACTION, ((rows, rows.actions, {}) for rows in own))
-        self._store(_UPSERT_UNRECORDED, ((rows, rows.unrecorded, {}) for rows in own))
+        self._store([(rows, (rows.events, rows.actions, rows.unrecorded)) for rows in own], {})
         for rows in found:
             if not rows.session_id:
                 self._write_shared(rows)
@@ -139,13 +123,11 @@ class Writer:
         ids = {name: self._session(rows, home, name) for name in names}
         self.touched.update(ids.values())
         wrong = [(key, rank, ids.get(name)) for name, key, rank in rows.wrong]
-        for table in ("events", "actions", "unrecorded"):
+        for table in COUNTED:
             drop = f"DELETE FROM {table} WHERE key = ?1 AND rank >= ?2 AND session = coalesce(?3, session)"
             self._db.executemany(drop, wrong)
         if not rows.session_id:
-            empty = " AND ".join(
-                f"id NOT IN (SELECT session FROM {name})" for name in ("events", "actions", "unrecorded")
-            )
+            empty = " AND ".join(f"id NOT IN (SELECT session FROM {name})" for name in COUNTED)
             self._db.execute(f"DELETE FROM sessions WHERE home = ? AND scope = '' AND NOT has_log AND {empty}", (home,))
 
     def _write_shared(self, rows: Rows) -> None:
@@ -153,16 +135,16 @@ class Writer:
         read = self.list_read(rows.provider, self.find_home(rows.provider, rows.home))
         events = [row for row in rows.events if not (row[2] >= STAND_IN and row[0] in read)]
         unrecorded = [row for row in rows.unrecorded if row[0] not in read]
-        self._store(_UPSERT_EVENT, [(rows, events, read)])
-        self._store(_UPSERT_ACTION, [(rows, rows.actions, read)])
-        self._store(_UPSERT_UNRECORDED, [(rows, unrecorded, read)])
+        self._store([(rows, (events, rows.actions, unrecorded))], read)
 
-    def _store(self, upsert: str, found: Iterable[tuple[Rows, list[Row], dict[str, int]]]) -> None:
-        self._db.executemany(upsert, self._bind(found))
+    def _store(self, found: Sequence[tuple[Rows, tuple[list[Row], ...]]], read: dict[str, int]) -> None:
+        """Events, actions and unrecorded calls of each; `read` are sessions that are known already."""
+        for place, upsert in enumerate((_UPSERT_EVENT, _UPSERT_ACTION, _UPSERT_UNRECORDED)):
+            self._db.executemany(upsert, self._bind(((rows, some[place]) for rows, some in found), read))
 
-    def _bind(self, found: Iterable[tuple[Rows, list[Row], dict[str, int]]]) -> Iterator[Row]:
-        """Rows with the number of their session instead of its id; `read` are sessions that are known already."""
-        for rows, some, read in found:
+    def _bind(self, found: Iterable[tuple[Rows, list[Row]]], read: dict[str, int]) -> Iterator[Row]:
+        """Rows with the number of their session instead of its id."""
+        for rows, some in found:
             if some:
                 home = self.find_home(rows.provider, rows.home)
                 names = {row[0] for row in some}
