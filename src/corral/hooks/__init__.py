@@ -24,8 +24,8 @@ def hook_providers() -> tuple[str, ...]:
 
 def read_statuses(provider: str | None, homes: Sequence[str] = ()) -> list[Status]:
     """Our hooks in each home of one provider, or of all: in those named, else in every home in force."""
-    from corral.hooks.settings import list_settings, report_failures
-    from corral.hooks.status import read_status
+    from corral.hooks.settings import list_settings
+    from corral.hooks.status import read_status, report_failures
     from corral.providers.asking import Asker
 
     asker = Asker()
@@ -35,7 +35,8 @@ def read_statuses(provider: str | None, homes: Sequence[str] = ()) -> list[Statu
 def install_hooks(provider: str | None, homes: Sequence[str] = ()) -> list[Done]:
     """Ask each CLI to report, in the homes that exist. Empty where there is none."""
     from corral.hooks.install import install
-    from corral.hooks.settings import list_settings, refuse_failures
+    from corral.hooks.settings import list_settings
+    from corral.hooks.status import refuse_failures
     from corral.providers.asking import Asker
 
     asker = Asker()
@@ -46,7 +47,8 @@ def install_hooks(provider: str | None, homes: Sequence[str] = ()) -> list[Done]
 def uninstall_hooks(provider: str | None, homes: Sequence[str] = ()) -> list[Done]:
     """Take our entries out again, in the homes that exist. Empty where there is none."""
     from corral.hooks.install import uninstall
-    from corral.hooks.settings import list_settings, refuse_failures
+    from corral.hooks.settings import list_settings
+    from corral.hooks.status import refuse_failures
     from corral.providers.asking import Asker
 
     asker = Asker()
@@ -56,13 +58,13 @@ def uninstall_hooks(provider: str | None, homes: Sequence[str] = ()) -> list[Don
 
 def find_silence(provider: Provider, home: str) -> str | None:
     """Why this CLI, started now in this home, will not say which session it has; None where its word is expected."""
-    from corral.hooks.settings import find_silence
+    from corral.hooks.status import find_silence
 
     return find_silence(provider, home)
 
 
 def lack_hooks() -> bool:
     """Whether some CLI has a home here where `corral hooks install` would help."""
-    from corral.hooks.settings import lack_hooks
+    from corral.hooks.status import lack_hooks
 
     return lack_hooks()

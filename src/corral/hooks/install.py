@@ -5,47 +5,21 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from corral.hooks.command import find_interpreter, find_missing_file, hook_command
-from corral.hooks.edit import config_file
-from corral.hooks.edit.config_file import Changed, Snapshot
-from corral.hooks.edit.entries import EditRefused, Entry, decode_config
-from corral.hooks.file_change import last_change
-from corral.hooks.installed import Record, covers, read_record, record_path, reported_since
-from corral.hooks.placed_program import place_program
-from corral.hooks.targets import Format, config_path, events_for, find_rejection, format_of
+from corral.hooks.command import find_interpreter, find_missing_file, hook_command, place_program
+from corral.hooks.edit import EditRefused, Entry, Format, config_file, decode_config, find_rejection, format_of
+from corral.hooks.edit.config_file import Changed, Snapshot, last_change
+from corral.hooks.settings import Setting, events_for
+from corral.hooks.status import Record, covers, read_record, record_path, reported_since
 from corral.model.hook_install import Done, Outcome
-from corral.model.hook_target import HookTarget
 from corral.version import __version__
 
 _ATTEMPTS = 20
 _BACKUPS_KEPT = 10
-
-
-class Setting(Struct, frozen=True, kw_only=True):
-    """One home, and where corral keeps its own files."""
-
-    target: HookTarget
-    home: str
-    state_dir: str
-    data_dir: str
-    versions: Sequence[str] = ()
-    """Versions of the CLI that are installed, as far as they are known."""
-    is_chosen: bool = False
-    """The home was named by the person, and advice must name it too; else corral finds it by itself."""
-
-    @property
-    def provider(self) -> str:
-        return self.target.provider
-
-    @property
-    def config_path(self) -> str:
-        return config_path(self.target, self.home)
 
 
 class _Plan(Struct, frozen=True):

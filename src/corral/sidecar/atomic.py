@@ -10,7 +10,7 @@ import time
 from corral.sidecar import processes
 from corral.sidecar.files import close_quietly
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 from corral.sidecar.processes import Platform
 
 TYPE_CHECKING = False

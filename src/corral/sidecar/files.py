@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 
 
 class Unreadable(NamedTuple):

@@ -4,7 +4,7 @@ import os
 
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.record import Refusal
-from corral.sidecar.writing import clear, write
+from corral.sidecar.session_file import clear, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

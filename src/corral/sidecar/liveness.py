@@ -7,9 +7,8 @@ import time
 
 from corral.sidecar import processes
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.light_typing import NamedTuple
-from corral.sidecar.processes import Look, Platform
-from corral.sidecar.processes_linux import INITIAL_PID_NS, INITIAL_UTS_NS, LinuxPlatform
+from corral.sidecar.light import NamedTuple
+from corral.sidecar.processes import INITIAL_PID_NS, INITIAL_UTS_NS, LinuxPlatform, Look, Platform
 from corral.sidecar.record import RuntimeRecord
 
 LIVE = "live"

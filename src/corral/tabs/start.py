@@ -17,7 +17,7 @@ from typing import NoReturn
 from msgspec import Struct, structs
 
 from corral.errors import CorralError
-from corral.hooks.settings import find_silence
+from corral.hooks import find_silence
 from corral.machine import places
 from corral.machine.procfs import has_ended
 from corral.model.key import Home, SessionKey

@@ -6,7 +6,7 @@ import os
 import time
 
 from corral.errors import Silent
-from corral.sidecar.processes_linux import parse_stat
+from corral.sidecar.processes import parse_stat
 
 ANSWER_SECONDS = 8.0
 """Longer than any holder takes, and shorter than the page waits for us."""

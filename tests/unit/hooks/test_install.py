@@ -14,10 +14,9 @@ import pytest
 
 from corral.hooks.command import base_interpreter, hook_command, program_path
 from corral.hooks.install import install, uninstall
-from corral.hooks.installed import read_installation
 from corral.hooks.program import bundle
-from corral.hooks.status import read_status
-from corral.hooks.targets import events_for
+from corral.hooks.settings import events_for
+from corral.hooks.status import read_installation, read_status
 from corral.model.hook_install import Outcome
 from tests.unit.hooks.configs import JSON, JSON_REFUSED, TOML, TOML_REFUSED
 from tests.unit.hooks.conftest import target_of

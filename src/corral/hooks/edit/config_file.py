@@ -7,18 +7,19 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
-from corral.hooks.edit.entries import ConfigUnreadable
-from corral.hooks.file_change import last_change
+from corral.hooks.edit import ConfigUnreadable
 from corral.sidecar.files import FileBytes, open_regular, read_regular
 
 MAX_BYTES = 4 << 20
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+_MOST_LINKS = 40
 
 
 class Snapshot(Struct, frozen=True):
@@ -67,6 +68,25 @@ def read_snapshot(path: str) -> Snapshot:
         (status.st_uid, status.st_gid),
         max(status.st_ctime, last_change(path) or 0.0),
     )
+
+
+def last_change(path: str) -> float | None:
+    """The latest ctime of the file and of every link that leads to it, in epoch seconds; None when there is none.
+
+    A link that was made to lead elsewhere is younger than the file that it leads to now. What became of the
+    directories above is not looked at.
+    """
+    found: list[float] = []
+    for _ in range(_MOST_LINKS):
+        try:
+            status = os.lstat(path)
+            found.append(status.st_ctime)
+            if not stat.S_ISLNK(status.st_mode):
+                return max(found)
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except (OSError, ValueError):
+            return None
+    return None
 
 
 def replace(before: Snapshot, data: bytes) -> None:

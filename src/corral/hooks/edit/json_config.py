@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from corral.hooks.command import is_our_command
-from corral.hooks.edit.entries import EditRefused, Entry, newline_of
+from corral.hooks.edit import EditRefused, Entry, newline_of
 from corral.hooks.edit.jsonc import Node, comment_end, parse, skip
 
 

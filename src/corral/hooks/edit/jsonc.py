@@ -7,7 +7,7 @@ import re
 from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from typing import Any, cast
 
-from corral.hooks.edit.entries import EditRefused
+from corral.hooks.edit import EditRefused
 
 _MAX_DEPTH = 100
 _BLANKS = re.compile(r"[ \t\r\n]*")

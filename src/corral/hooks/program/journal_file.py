@@ -10,8 +10,7 @@ from corral.model.open_sessions import open_sessions
 from corral.sidecar.atomic import Directory
 from corral.sidecar.files import FileBytes, read_regular
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.light_json import dumps, loads
-from corral.sidecar.light_typing import NamedTuple, cast
+from corral.sidecar.light import NamedTuple, cast, dumps, loads
 
 SCHEMA = 1
 MAX_BYTES = 8 << 20

@@ -11,11 +11,10 @@ from corral.hooks.program.journal_file import Header
 from corral.model.open_sessions import current_positions, open_sessions
 from corral.providers.kit.reported import END, SERVES, START
 from corral.sidecar import atomic
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 from corral.sidecar.processes import hostname, own_identity, read_identity
 from corral.sidecar.record import RuntimeRecord, is_valid_id
-from corral.sidecar.session_file import NAME, read_file
-from corral.sidecar.writing import clear, write
+from corral.sidecar.session_file import NAME, clear, read_file, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
