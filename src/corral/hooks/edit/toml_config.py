@@ -191,7 +191,7 @@ def _edit_list(text: str, added: Sequence[dict[str, Any]] = ()) -> str:
         if _is_ours(hooks[index]):
             del hooks[index]
     for table in added:
-        inline = tomlkit.inline_table()
+        inline: Any = tomlkit.inline_table()
         inline.update(table)
         hooks.append(inline)
     return tomlkit.dumps(document)
