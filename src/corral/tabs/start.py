@@ -40,8 +40,7 @@ from corral.tabs.guard import guard_launch
 from corral.tabs.resume import decide_resume, find_settled, plan_resume
 from corral.terminals.client import dismiss_terminal
 from corral.terminals.directory import sweep_terminals, terminals_dir
-from corral.terminals.environment import terminal_environment
-from corral.terminals.start import Started, StartFailed, new_tab_id, start_terminal
+from corral.terminals.start import Started, StartFailed, new_tab_id, start_terminal, terminal_environment
 
 Size = tuple[int, int]
 Report = Callable[[str], None]

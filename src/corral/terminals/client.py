@@ -1,14 +1,15 @@
-"""A viewer's side of a terminal: one blocking connection to its holder.
+"""A viewer's side of a terminal: a Client that blocks, or a Line for who reads and writes the socket themselves.
 
-From asyncio, use a Line.
+A holder that does not answer is waited for with patience, and never signalled.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from struct import pack, unpack
 from types import TracebackType
@@ -20,11 +21,13 @@ from corral.model.frames import (
     Attach,
     End,
     Failed,
+    Frame,
     Hello,
     HolderFrame,
     Info,
     Input,
     Leave,
+    OutputRun,
     ProtocolError,
     Resize,
     Unknown,
@@ -32,14 +35,18 @@ from corral.model.frames import (
     Welcome,
 )
 from corral.model.terminal import Standing
-from corral.sidecar.processes import read_identity
-from corral.terminals.directory import find_terminal, forget_terminal
+from corral.sidecar.processes import parse_stat, read_identity
+from corral.terminals.directory import find_terminal, forget_terminal, say_end
 from corral.terminals.files import SOCKET
-from corral.terminals.how_ended import say_end
-from corral.terminals.protocol import FrameReader, encode
-from corral.terminals.silence import ANSWER_SECONDS, LOOK_SECONDS, Patience, describe_silence
+from corral.terminals.protocol import OUTPUT, FrameReader, decode, encode
 
 _READ = 1 << 16
+ANSWER_SECONDS = 8.0
+"""Longer than any holder takes, and shorter than the page waits for us."""
+LOOK_SECONDS = 1.0
+"""One that is stopped can't answer: after this long it is looked at, and not waited for to the end."""
+_HEAD_SIZE = 9
+"""Of an Output's payload, before its data: replay (1 byte) and offset (8)."""
 
 
 def connect(directory: str, tab: str) -> socket.socket:
@@ -234,3 +241,108 @@ class Client:
         """All frames until the holder closes."""
         while (frame := self.receive()) is not None:
             yield frame
+
+
+class Line:
+    """Connected, and nothing said yet. Blocks while it connects: from asyncio, make it in a thread."""
+
+    look_seconds = LOOK_SECONDS
+    """How long an answer may take before the holder is looked at."""
+
+    def __init__(self, directory: str, tab: str) -> None:
+        """Raises NotReachable."""
+        self.socket: socket.socket = connect(directory, tab)
+        self.holder = name_holder(self.socket)
+        """The very process at the other side: one that took its place has another name."""
+        self._tab = tab
+        self._reader = FrameReader()
+
+    def encode(self, *frames: ViewerFrame) -> bytes:
+        """What to write for these."""
+        return b"".join(map(encode, frames))
+
+    def feed(self, data: bytes) -> list[Frame | OutputRun]:
+        """What was read, whole: output as it came, all else taken apart. Raises ProtocolError."""
+        merged = merge_output(self._reader.split(data))
+        return [
+            OutputRun(payload, _end_of(payload)) if kind == OUTPUT else decode(kind, payload)
+            for kind, payload in merged
+        ]
+
+    def await_answer(self) -> Patience:
+        """The wait for an answer, from now on."""
+        return await_answer(self.socket, self._tab)
+
+
+def merge_output(frames: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Output that continues other output, as one: each message costs the page more than its bytes."""
+    merged: list[tuple[int, bytes]] = []
+    run: list[bytes] = []
+    end = 0
+    for kind, payload in frames:
+        if kind == OUTPUT and len(payload) < _HEAD_SIZE:
+            raise ProtocolError("output without its offset")
+        if kind == OUTPUT and run and payload[0] == run[0][0] and int.from_bytes(payload[1:9]) == end:
+            run.append(payload[_HEAD_SIZE:])
+            end += len(payload) - _HEAD_SIZE
+            continue
+        _close_run(merged, run)
+        merged.append((kind, payload))
+        run = [payload] if kind == OUTPUT else []
+        end = _end_of(payload) if run else 0
+    _close_run(merged, run)
+    return merged
+
+
+def _close_run(merged: list[tuple[int, bytes]], run: list[bytes]) -> None:
+    if len(run) > 1:
+        merged[-1] = OUTPUT, b"".join(run)
+
+
+def _end_of(output: bytes) -> int:
+    """The offset after the last byte of an Output's payload."""
+    return int.from_bytes(output[1:9]) + len(output) - _HEAD_SIZE
+
+
+def describe_silence(tab: str, pid: int) -> Silent:
+    """The error to raise for a holder that does not answer, after a look at it."""
+    if _is_stopped(pid):
+        remedy = f"kill -CONT {pid} lets it go on, and the terminal with it"
+        problem = "is stopped"
+    else:
+        remedy = f"its agent may go on unseen: try again, or see what holds up pid {pid}"
+        problem = f"has not answered for {ANSWER_SECONDS:.0f} s"
+    return Silent(f"terminal {tab}: its holder, pid {pid}, {problem}", remedy)
+
+
+class Patience:
+    """The wait for one answer."""
+
+    look_seconds = LOOK_SECONDS
+    """How often to check, at least."""
+
+    def __init__(self, tab: str, pid: int) -> None:
+        self._tab = tab
+        self._pid = pid
+        self._since = time.monotonic()
+
+    def check(self) -> None:
+        """Raises Silent when it is of no use to wait on."""
+        waited_seconds = time.monotonic() - self._since
+        if waited_seconds >= ANSWER_SECONDS or (waited_seconds >= LOOK_SECONDS and _is_stopped(self._pid)):
+            raise describe_silence(self._tab, self._pid)
+
+
+def _is_stopped(pid: int) -> bool:
+    """By a signal, or by its terminal; False also when that can't be told."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        stat = parse_stat(os.read(fd, 4096))
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return stat is not None and stat.state == "T"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from contextlib import suppress
 
@@ -19,10 +20,26 @@ from corral.sidecar.files import Unreadable, read_regular
 from corral.sidecar.identity import ProcessIdentity
 from corral.terminals.files import EXIT, LOG, RECORD, SOCKET
 
+TAB_VARIABLE = "CORRAL_TAB"
+"""Names the terminal to the program that runs in it."""
 _TAB = re.compile(r"[0-9a-f]{16}\Z")
 _LIMIT = 1 << 14
 _FORGET_AFTER_SECONDS = 30 * 86_400.0
 _STARTING_SECONDS = 120.0
+
+_MEANINGS = {
+    signal.SIGHUP: "it was hung up",
+    signal.SIGINT: "it was interrupted",
+    signal.SIGQUIT: "it was told to quit",
+    signal.SIGTERM: "it was asked to end",
+    signal.SIGKILL: "it was killed",
+    signal.SIGABRT: "it gave up",
+    signal.SIGSEGV: "it crashed",
+    signal.SIGBUS: "it crashed",
+    signal.SIGILL: "it crashed",
+    signal.SIGFPE: "it crashed",
+}
+_USUALLY = {126: "as a rule: a program may not be run", 127: "as a rule: a program was not found"}
 
 
 class _Record(Struct, frozen=True):
@@ -72,6 +89,21 @@ def find_terminal(directory: str, tab: str) -> Terminal | None:
     if standing is Standing.RUNNING and not _lives(child):
         standing = Standing.ENDED  # and the holder has not said yet how
     return Terminal(tab=tab, standing=standing, holder=holder, child=child, started_at=record.started_at)
+
+
+def say_end(status: int | None) -> str:
+    """`status` is the exit code, or the negative signal; None where nobody saw it."""
+    if status is None:
+        return "ended"
+    if status >= 0:
+        meaning = f" ({_USUALLY[status]})" if status in _USUALLY else ""
+        return f"ended with exit status {status}{meaning}"
+    try:
+        number = signal.Signals(-status)
+    except ValueError:
+        return f"ended by signal {-status}"
+    meaning = f": {_MEANINGS[number]}" if number in _MEANINGS else ""
+    return f"ended by signal {number.value} ({number.name}){meaning}"
 
 
 def forget_terminal(directory: str, tab: str) -> None:

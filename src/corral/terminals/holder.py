@@ -8,17 +8,19 @@ import signal
 import time
 from collections.abc import Callable
 from select import POLLERR, POLLHUP, POLLIN, POLLOUT, poll
-from socket import socket
+from socket import SO_PEERCRED, SOL_SOCKET, socket
+from struct import unpack
+from typing import TYPE_CHECKING
 
 from corral.model.frames import Failed
 from corral.sidecar.identity import ProcessIdentity
-from corral.terminals.audience import Audience
-from corral.terminals.child import Child, reap, set_size, signal_child
 from corral.terminals.files import RECORD, SOCKET, TerminalFiles
-from corral.terminals.listener import Listener
 from corral.terminals.queries import Unattended
 from corral.terminals.stream import Stream
-from corral.terminals.viewer import STALL_SECONDS, Viewer
+from corral.terminals.viewers import STALL_SECONDS, Audience, Viewer
+
+if TYPE_CHECKING:
+    from corral.terminals.hold import Child
 
 RING_BYTES = 1 << 20
 MOST_VIEWERS = 64
@@ -39,6 +41,7 @@ _READS = 16
 _RETRY_EXIT_SECONDS = 30.0
 _HOUR = 3600.0
 STEP_SECONDS = 5.0
+_REST_SECONDS = 1.0
 _STEPS = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -101,7 +104,7 @@ class Holder:
         self.stream.resize(*size)
         if self._is_open:
             try:
-                set_size(self.child.master, *size)
+                self.child.set_size(*size)
             except OSError as error:
                 self._files.log(f"the size could not be set: {error.strerror}")
 
@@ -233,7 +236,7 @@ class Holder:
             self._input.clear()
 
     def _note_exit(self) -> None:
-        status = reap(self.child)
+        status = self.child.reap()
         if status is None:
             return
         self._unwatch(self.child.pidfd)
@@ -278,12 +281,65 @@ class Ending:
             return
         number = self._left.pop(0)
         # Through the pidfd of a child that was not reaped: it can reach nobody else.
-        sent = signal_child(self._child, number)
+        sent = self._child.signal(number)
         if sent and number is signal.SIGHUP:
-            signal_child(self._child, signal.SIGCONT)  # one that is stopped could not end
+            self._child.signal(signal.SIGCONT)  # one that is stopped could not end
         self._log(f"{number.name} {'sent' if sent else 'came too late'}")
         self.due = now + STEP_SECONDS if sent and self._left else None
 
     def cancel(self) -> None:
         """The program has ended."""
         self.due = None
+
+
+class Listener:
+    """Accepts connections of this user and closes all others."""
+
+    def __init__(self, server: socket, log: Callable[[str], None]) -> None:
+        self._server = server
+        self._log = log
+        self._spare = _open_spare()
+        self.rests_until = 0.0
+        """On the monotonic clock: until then it is of no use to wait for connections."""
+
+    def fileno(self) -> int:
+        return self._server.fileno()
+
+    def accept(self) -> socket | None:
+        """The next connection, or None when there is none to be had."""
+        try:
+            connection, _ = self._server.accept()
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            self._turn_away(error)
+            return None
+        _, uid, _ = unpack("3i", connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12))
+        if uid != os.getuid():
+            self._log(f"a connection of user {uid} was refused")
+            connection.close()
+            return None
+        connection.setblocking(False)
+        return connection
+
+    def _turn_away(self, error: OSError) -> None:
+        """Out of descriptors: the spare one lets us close the connection, instead of being woken by it for ever."""
+        self._log(f"a connection could not be accepted: {error.strerror}")
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            return
+        if self._spare is not None:
+            os.close(self._spare)
+        try:
+            self._server.accept()[0].close()
+        except BlockingIOError:
+            pass  # it left by itself
+        except OSError:
+            self.rests_until = time.monotonic() + _REST_SECONDS
+        self._spare = _open_spare()
+
+
+def _open_spare() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None

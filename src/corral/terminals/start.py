@@ -13,8 +13,15 @@ from typing import IO, NamedTuple
 from corral.machine.descriptors import is_ready, with_given_limit
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
+from corral.terminals.directory import TAB_VARIABLE
 from corral.terminals.hold import Order, pack_order
 
+_PREFIXES = ("TMUX", "KITTY_", "KONSOLE_", "ALACRITTY_", "WEZTERM_", "ITERM_", "WT_", "GNOME_TERMINAL_", "ZELLIJ")
+_NAMES = frozenset(
+    "STY WINDOW WINDOWID COLUMNS LINES TERMCAP TERM_PROGRAM TERM_PROGRAM_VERSION TERM_SESSION_ID".split()  # noqa: SIM905
+    + "LC_TERMINAL LC_TERMINAL_VERSION VTE_VERSION VSCODE_INJECTION".split()  # noqa: SIM905
+)
+_KEPT = frozenset(("TMUX_TMPDIR",))
 _HOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 _START_SECONDS = 30.0
 
@@ -34,6 +41,16 @@ class Started(NamedTuple):
 def new_tab_id() -> str:
     """A name for a terminal that no other ever has."""
     return secrets.token_hex(8)
+
+
+def terminal_environment(env: Mapping[str, str], tab: str) -> dict[str, str]:
+    """For a program that any viewer may look at: the terminal that most of them are."""
+    kept = {name: value for name, value in env.items() if not _names_another(name)}
+    return kept | {"TERM": "xterm-256color", "COLORTERM": "truecolor", TAB_VARIABLE: tab}
+
+
+def _names_another(variable: str) -> bool:
+    return variable in _NAMES or (variable.startswith(_PREFIXES) and variable not in _KEPT)
 
 
 def start_terminal(

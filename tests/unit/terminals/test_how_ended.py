@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.terminals.how_ended import say_end
+from corral.terminals.directory import say_end
 
 
 @pytest.mark.parametrize(
