@@ -60,6 +60,15 @@ def test_a_missing_configuration_is_made_and_taken_away_again(make, provider):
     assert list(Path(setting.home).iterdir()) == []
 
 
+@pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code", "qwen-code"])
+def test_a_configuration_that_was_deleted_is_made_again(make, provider):
+    setting = make(provider, None)
+    install(setting)
+    Path(setting.config_path).unlink()
+    assert install(setting).outcome is Outcome.INSTALLED
+    assert read_status(setting).works
+
+
 def test_without_a_home_nothing_is_made(make, tmp_path):
     setting = make("kimi-cli", None)
     os.rmdir(setting.home)
