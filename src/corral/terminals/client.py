@@ -118,11 +118,6 @@ def _peer(connected: socket.socket) -> tuple[int, int, int]:
     return unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
 
 
-def await_answer(connected: socket.socket, tab: str) -> Patience:
-    """From now on."""
-    return Patience(tab, _peer(connected)[0])
-
-
 def name_holder(connected: socket.socket) -> str:
     """The very process at the other side: one that took its place, under whatever number, has another name."""
     pid = _peer(connected)[0]
@@ -231,7 +226,7 @@ class Client:
 
     def await_answer(self) -> Patience:
         """For who waits for the socket by other means."""
-        return await_answer(self.socket, self.tab)
+        return Patience(self.tab, _peer(self.socket)[0])
 
     def feed(self, data: bytes) -> list[HolderFrame]:
         """Frames from bytes that the caller has read from the socket itself."""
@@ -271,7 +266,7 @@ class Line:
 
     def await_answer(self) -> Patience:
         """The wait for an answer, from now on."""
-        return await_answer(self.socket, self._tab)
+        return Patience(self._tab, _peer(self.socket)[0])
 
 
 def merge_output(frames: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:

@@ -12,7 +12,7 @@ from socket import SO_PEERCRED, SOL_SOCKET, socket
 from struct import unpack
 from typing import TYPE_CHECKING
 
-from corral.model.frames import Failed
+from corral.model import frames
 from corral.sidecar.identity import ProcessIdentity
 from corral.terminals.files import RECORD, SOCKET, TerminalFiles
 from corral.terminals.queries import Unattended
@@ -88,12 +88,12 @@ class Holder:
         self._files.log("the holder ends")
         self._files.remove(SOCKET, RECORD)
 
-    def take_input(self, data: bytes) -> Failed | None:
+    def take_input(self, data: bytes) -> frames.Failed | None:
         """For the program to read; or why not, and then none of it."""
         if self.status is not None or not self._is_open:
-            return Failed("ended", "the program has ended")
+            return frames.Failed("ended", "the program has ended")
         if len(self._input) + len(data) > _MOST_INPUT:
-            return Failed("input_full", f"the program does not read: {len(data)} bytes were not taken")
+            return frames.Failed("input_full", f"the program does not read: {len(data)} bytes were not taken")
         self._input += data
         self._write_input()
         return None
@@ -190,7 +190,7 @@ class Holder:
         if len(self._audience.viewers) < MOST_VIEWERS:
             self._audience.viewers[viewer.fd] = viewer
             return
-        viewer.send(Failed("too_many_viewers", f"this terminal has {MOST_VIEWERS} viewers"))
+        viewer.send(frames.Failed("too_many_viewers", f"this terminal has {MOST_VIEWERS} viewers"))
         self._audience.pump(viewer)
         connection.close()
 

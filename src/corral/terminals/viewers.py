@@ -12,36 +12,12 @@ import time
 from socket import socket
 from typing import TYPE_CHECKING
 
-from corral.model.frames import (
-    MAX_INPUT,
-    VERSIONS,
-    Ask,
-    Attach,
-    Attached,
-    End,
-    Exit,
-    Failed,
-    Gap,
-    Hello,
-    HolderFrame,
-    Info,
-    Input,
-    Leave,
-    Modes,
-    Output,
-    Picture,
-    ProtocolError,
-    Resize,
-    Size,
-    Visible,
-    Welcome,
-)
+from corral.model import frames
 from corral.terminals.protocol import FrameReader, choose_version, encode
 from corral.terminals.queries import strip_answers
 from corral.terminals.stream import Beginning, Ring, Stream
 
 if TYPE_CHECKING:
-    from corral.model.frames import Frame
     from corral.terminals.holder import Holder
 
 CHUNK = 1 << 16
@@ -62,7 +38,7 @@ class Viewer:
     def __init__(self, connection: socket, now: float) -> None:
         self.connection = connection
         self.fd = connection.fileno()
-        self.reader = FrameReader(MAX_INPUT + 64)
+        self.reader = FrameReader(frames.MAX_INPUT + 64)
         self.version = 0
         """Of the protocol; 0 before it has greeted."""
         self.came_at = now
@@ -91,7 +67,7 @@ class Viewer:
         """It was shown a program's own screen, and not the normal one below."""
         self._moved_at = now
 
-    def send(self, frame: HolderFrame) -> None:
+    def send(self, frame: frames.HolderFrame) -> None:
         self._pending += encode(frame)
         if len(self._pending) > _MOST_PENDING:
             self.broken = True  # it asks and never listens
@@ -173,23 +149,23 @@ class Viewer:
             self._skip(stream)
         elif (change := stream.sizes.find(self._change)) is not None and change.offset <= self.position:
             self._change += 1
-            self.send(Size(change.columns, change.rows))
+            self.send(frames.Size(change.columns, change.rows))
         elif self.position < ring.head:
             replay = self.position < self._replay_end
             end = min(ring.head, self._replay_end) if replay else ring.head
             if change is not None:
                 end = min(end, change.offset)
             data = ring.read(self.position, min(CHUNK, end - self.position))
-            self._pending = encode(Output(self.position, data, replay))
+            self._pending = encode(frames.Output(self.position, data, replay))
             self.position += len(data)
         elif status is not None and not self.told_exit:
             self.told_exit = True
-            self.send(Exit(status))
+            self.send(frames.Exit(status))
         return bool(self._pending)
 
     def _send_picture(self) -> None:
         data, self._picture = self._picture[:CHUNK], self._picture[CHUNK:]
-        self.send(Modes(data) if self.version == 1 else Picture(data, self._begins_picture))
+        self.send(frames.Modes(data) if self.version == 1 else frames.Picture(data, self._begins_picture))
         self._begins_picture = False
 
     def _paint(self, stream: Stream) -> None:
@@ -197,7 +173,7 @@ class Viewer:
         change = self._change
         self._begin_afresh(stream, self._moved_at)
         if change < self._change:
-            self.send(Size(*stream.sizes.latest[1:]))
+            self.send(frames.Size(*stream.sizes.latest[1:]))
         if self._picture:
             self._send_picture()
 
@@ -205,8 +181,8 @@ class Viewer:
         """What it has not seen has left the ring: it goes on like one that has seen nothing."""
         position = self.position or 0
         beginning = self._begin_afresh(stream, self._moved_at)
-        self.send(Gap(position, beginning.offset))
-        self.send(Size(*beginning.size))
+        self.send(frames.Gap(position, beginning.offset))
+        self.send(frames.Size(*beginning.size))
 
 
 class Audience:
@@ -255,53 +231,54 @@ class Audience:
                 self._obey(viewer, frame)
         except BlockingIOError:
             return
-        except ProtocolError as error:
-            self._refuse(viewer, Failed("frame", str(error)))
+        except frames.ProtocolError as error:
+            self._refuse(viewer, frames.Failed("frame", str(error)))
         except OSError:
             viewer.broken = True
 
-    def _obey(self, viewer: Viewer, frame: Frame) -> None:
+    def _obey(self, viewer: Viewer, frame: frames.Frame) -> None:
         if not viewer.version:
             self._greet(viewer, frame)
             return
         match frame:
-            case Attach():
+            case frames.Attach():
                 self._attach(viewer, frame)
-            case Input():
+            case frames.Input():
                 self._type(viewer, frame)
-            case Resize():
+            case frames.Resize():
                 viewer.columns, viewer.rows = frame
                 viewer.wants_picture = (
                     viewer.paints
                 )  # a terminal that changes its size moves what it shows, in its own way
                 self._activate(viewer)
-            case Visible():
+            case frames.Visible():
                 viewer.visible = frame.visible
-            case Ask():
-                viewer.send(Info(self._describe()))
-            case End():
+            case frames.Ask():
+                viewer.send(frames.Info(self._describe()))
+            case frames.End():
                 self._holder.ending.begin(time.monotonic())
-            case Leave():
+            case frames.Leave():
                 self._dismissed |= self._holder.status is not None
             case _:
                 pass  # a newer viewer's
 
-    def _greet(self, viewer: Viewer, frame: Frame) -> None:
-        if not isinstance(frame, Hello):
-            raise ProtocolError("the first frame must be a hello")
+    def _greet(self, viewer: Viewer, frame: frames.Frame) -> None:
+        if not isinstance(frame, frames.Hello):
+            raise frames.ProtocolError("the first frame must be a hello")
         version = choose_version(frame)
         if version is None:
-            self._refuse(viewer, Failed("version", f"this holder speaks versions {VERSIONS[0]} to {VERSIONS[1]}"))
+            lowest, highest = frames.VERSIONS
+            self._refuse(viewer, frames.Failed("version", f"this holder speaks versions {lowest} to {highest}"))
             return
         viewer.version = version
-        viewer.send(Welcome(version, self._holder.tab))
+        viewer.send(frames.Welcome(version, self._holder.tab))
 
-    def _refuse(self, viewer: Viewer, failed: Failed) -> None:
+    def _refuse(self, viewer: Viewer, failed: frames.Failed) -> None:
         viewer.send(failed)
         self.pump(viewer)
         viewer.broken = True
 
-    def _attach(self, viewer: Viewer, frame: Attach) -> None:
+    def _attach(self, viewer: Viewer, frame: frames.Attach) -> None:
         viewer.visible = frame.visible
         viewer.columns, viewer.rows = frame.columns, frame.rows
         viewer.paints = frame.picture and viewer.version > 1
@@ -309,14 +286,15 @@ class Audience:
             self._activate(viewer)
         stream = self._holder.stream
         beginning = viewer.attach(frame.offset, stream, time.monotonic())
-        viewer.send(Attached(beginning.offset, stream.ring.oldest, stream.ring.head, *beginning.size))
+        viewer.send(frames.Attached(beginning.offset, stream.ring.oldest, stream.ring.head, *beginning.size))
 
-    def _type(self, viewer: Viewer, frame: Input) -> None:
+    def _type(self, viewer: Viewer, frame: frames.Input) -> None:
         if viewer.position is None:
-            viewer.send(Failed("not_attached", "attach before typing"))
+            viewer.send(frames.Failed("not_attached", "attach before typing"))
             return
-        if len(frame.data) > MAX_INPUT:
-            viewer.send(Failed("frame", f"more than {MAX_INPUT} bytes of input in one frame: none was taken"))
+        if len(frame.data) > frames.MAX_INPUT:
+            problem = f"more than {frames.MAX_INPUT} bytes of input in one frame: none was taken"
+            viewer.send(frames.Failed("frame", problem))
             return
         # Answers to a program's queries count from the viewer that leads, and from none during its replay.
         typed = strip_answers(frame.data)
