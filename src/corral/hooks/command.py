@@ -32,7 +32,7 @@ def base_interpreter() -> str:
 
 
 def hook_command(provider: str, data_dir: str, state_dir: str) -> str:
-    """For /bin/sh -c. It says nothing and succeeds, also when the interpreter or the program has vanished."""
+    """For /bin/sh -c. It prints nothing and succeeds, even if the interpreter or the program has vanished."""
     words = [
         base_interpreter(),
         "-I",
@@ -45,7 +45,7 @@ def hook_command(provider: str, data_dir: str, state_dir: str) -> str:
 
 
 def is_our_command(command: object) -> bool:
-    """Any command that runs a hook program of corral's, wherever that lies."""
+    """Any command that runs a hook program of corral's, wherever it is."""
     if not isinstance(command, str) or PROGRAM_NAME not in command:
         return False
     return any(word.rpartition("/")[2] == PROGRAM_NAME for word in _words(command))
@@ -57,7 +57,7 @@ def find_program(command: str) -> str | None:
 
 
 def find_interpreter(command: str) -> str | None:
-    """The Python that a command of ours runs it by."""
+    """The Python that runs it in a command of ours."""
     return next(iter(_words(command)), None)
 
 
@@ -103,7 +103,7 @@ class ProgramRecord(Struct, frozen=True, kw_only=True):
 def place_program(data_dir: str, state_dir: str) -> None:
     """Put this version of the program into the data directory, unless it is there. Raises OSError.
 
-    Replacing our own file is no gap: at every moment one of the two was there. Anything else is, until now.
+    Replacing our own file is not a gap: one of the two is there at every moment. Anything else is a gap until now.
     """
     path = program_path(data_dir)
     now = time.time()

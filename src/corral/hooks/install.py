@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,9 +13,10 @@ import msgspec
 from corral.hooks.command import find_interpreter, find_missing_file, hook_command, place_program
 from corral.hooks.edit import EditRefused, Entry, Format, config_file, decode_config, find_rejection, format_of
 from corral.hooks.edit.config_file import Changed, Snapshot, last_change
-from corral.hooks.settings import Setting, events_for
-from corral.hooks.status import Record, covers, read_record, record_path, reported_since
+from corral.hooks.settings import Setting, events_for, list_settings
+from corral.hooks.status import Record, covers, read_record, record_path, reported_since, say_failure
 from corral.model.hook_install import Done, Outcome
+from corral.providers.asking import Asker
 from corral.version import __version__
 
 _ATTEMPTS = 20
@@ -32,6 +33,16 @@ def install(setting: Setting) -> Done:
 def uninstall(setting: Setting) -> Done:
     """Take our entries out. A configuration that nobody touched since gets its very bytes back."""
     return _attempt(setting, _uninstall_once)
+
+
+def in_each_home(act: Callable[[Setting], Done], provider: str | None, homes: Sequence[str]) -> list[Done]:
+    """Install or uninstall in the homes that exist; refused for a provider that could not say where its hooks are."""
+    asker = Asker()
+    done = [act(setting) for setting in list_settings(provider, homes, existing=True, asker=asker)]
+    return done + [
+        Done(provider=told.provider, home="", config_path="", outcome=Outcome.REFUSED, message=say_failure(told))
+        for told in asker.degraded
+    ]
 
 
 def _attempt(setting: Setting, edit: Callable[[Setting], Done]) -> Done:

@@ -25,7 +25,7 @@ class Setting(Struct, frozen=True, kw_only=True):
     versions: Sequence[str] = ()
     """Versions of the CLI that are installed, as far as they are known."""
     is_chosen: bool = False
-    """The home was named by the person, and advice must name it too; else corral finds it by itself."""
+    """A person named this home, so advice must name it too; else corral finds it by itself."""
 
     @property
     def provider(self) -> str:
@@ -87,12 +87,12 @@ def list_settings(
 
 
 def find_target(provider: Provider, asker: Asker) -> HookTarget | None:
-    """Where it takes hooks of ours; None if it does not, or if it failed, which the asker tells."""
+    """Where it takes our hooks; None if it takes none, or if it failed: see `asker.degraded`."""
     return asker.ask(provider, "find its hooks", provider.hooks, lambda _: None)
 
 
 def list_versions(target: HookTarget, path_variable: str) -> list[str]:
-    """The versions of the CLI that PATH leads to, told from their files; none where they make no difference."""
+    """The versions of the CLI on PATH, read from their files; empty where the version makes no difference."""
     from corral.providers.kit.programs import find_on_path, identify
 
     if not target.later_events:

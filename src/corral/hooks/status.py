@@ -1,4 +1,4 @@
-"""How our hooks stand in each home: what we installed there, whether it still holds, what would help."""
+"""The state of our hooks in each home: what we installed, whether it still works, what would help."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from corral.hooks.edit import EditRefused, Entry, decode_config, describe_fault,
 from corral.hooks.edit.config_file import last_change, read_snapshot
 from corral.hooks.program import bundle
 from corral.hooks.settings import Setting, list_settings
-from corral.model.hook_install import Done, Outcome
 from corral.model.hook_target import ConfigFormat, HookTarget
 from corral.model.session import Degraded
 from corral.providers.asking import Asker
@@ -58,7 +57,7 @@ class Record(Struct, frozen=True, kw_only=True):
     unbroken_since: float | None = None
     """Epoch seconds: our entries were put in, or put back, then. None in records of older versions: `installed_at`."""
     interpreter_changed_at: float | None = None
-    """Of the Python that the command names: its last change, as `last_change` told it when we put the entries in."""
+    """Of the Python that the command names: when it last changed, as `last_change` said when we added the entries."""
 
 
 class Installation(Struct, frozen=True, kw_only=True):
@@ -78,7 +77,7 @@ class Installation(Struct, frozen=True, kw_only=True):
     program: str | None = None
     """The hook program that our entries run."""
     beat_s: float | None = None
-    """How often a session with our hooks is heard of, whatever happens in it; None where it is not."""
+    """Seconds between two reports of a session with our hooks, whatever happens in it; None where there are none."""
     rejection: str | None = None
     """One of the problems: the CLI runs no hook at all, because it does not accept the configuration."""
     problems: tuple[str, ...] = ()
@@ -161,7 +160,7 @@ def read_installation(state_dir: str, target: HookTarget, home: str) -> Installa
 def reported_since(record: Record) -> float:
     """Epoch seconds: since then our entries were there, and so was the Python that they name.
 
-    One that was replaced, by an upgrade of the system say, can't be told from one that was away.
+    A Python that was replaced, by a system upgrade for example, looks like one that was missing for a while.
     """
     since = record.installed_at if record.unbroken_since is None else record.unbroken_since
     interpreter = find_interpreter(record.command)
@@ -180,7 +179,7 @@ def _describe_lack(found: Sequence[Entry], events: Sequence[str]) -> str:
     if not found:
         return "another program has removed our hooks"
     if {entry.event for entry in found} >= set(events):
-        return "some hooks of ours were given a matcher: they do not run for every session"
+        return "some of our hooks were given a matcher: they don't run for every session"
     return "some hooks are missing"
 
 
@@ -188,14 +187,15 @@ class Status(Struct, frozen=True, kw_only=True):
     """Our hooks in one home. `problems` is empty when all is well, or when there is nothing of ours."""
 
     provider: str
-    home: str
-    config_path: str
-    home_exists: bool
-    installed: bool
+    home: str = ""
+    """Empty, as all else, when the provider could not say where its hooks are."""
+    config_path: str = ""
+    home_exists: bool = False
+    installed: bool = False
     """All our entries are in the configuration now."""
-    installed_at: float | None
+    installed_at: float | None = None
     """Epoch seconds; None when corral has no record of it."""
-    events: tuple[str, ...]
+    events: tuple[str, ...] = ()
     problems: tuple[str, ...]
     remedy: str | None = None
     """A command that helps; None when nothing is wrong, or only the person can mend it."""
@@ -203,8 +203,15 @@ class Status(Struct, frozen=True, kw_only=True):
     """An agent that starts now will report."""
 
 
+def read_statuses(provider: str | None, homes: Sequence[str]) -> list[Status]:
+    """In each home; of a provider that could not say where its hooks are, that problem."""
+    asker = Asker()
+    found = [read_status(setting) for setting in list_settings(provider, homes, asker=asker)]
+    return found + [Status(provider=told.provider, problems=(say_failure(told),)) for told in asker.degraded]
+
+
 def read_status(setting: Setting) -> Status:
-    """Looks at one home; runs nothing and changes nothing."""
+    """Look at one home. Runs nothing and changes nothing."""
     installation = read_installation(setting.state_dir, setting.target, setting.home)
     problems = list(installation.problems) if installation else []
     events: tuple[str, ...] = ()
@@ -245,7 +252,7 @@ def read_status(setting: Setting) -> Status:
 
 
 def install_command(setting: Setting) -> str:
-    """What one types to have our hooks there."""
+    """The command that installs our hooks there."""
     words = ["corral", "hooks", "install", setting.provider]
     return shlex.join([*words, "--home", setting.home] if setting.is_chosen else words)
 
@@ -297,7 +304,7 @@ def advise_hooks(setting: Setting, status: Status) -> str | None:
 
 
 def lack_hooks() -> bool:
-    """Some CLI that tells its session through hooks alone has a home here where `corral hooks install` would help."""
+    """Whether a CLI that reports its session only through hooks has a home where `corral hooks install` would help."""
     needing = [provider.name for provider in all_providers() if provider.capabilities.needs_hooks]
     for setting in (one for name in needing for one in list_settings(name, existing=True)):
         status = read_status(setting)
@@ -308,28 +315,3 @@ def lack_hooks() -> bool:
 
 def say_failure(told: Degraded) -> str:
     return f"corral could not {told.step}: {told.reason}"
-
-
-def report_failures(asker: Asker) -> list[Status]:
-    """The providers that could not say where their hooks are, each as a status with that problem."""
-    return [
-        Status(
-            provider=told.provider,
-            home="",
-            config_path="",
-            home_exists=False,
-            installed=False,
-            installed_at=None,
-            events=(),
-            problems=(say_failure(told),),
-        )
-        for told in asker.degraded
-    ]
-
-
-def refuse_failures(asker: Asker) -> list[Done]:
-    """The same of an installation."""
-    return [
-        Done(provider=told.provider, home="", config_path="", outcome=Outcome.REFUSED, message=say_failure(told))
-        for told in asker.degraded
-    ]

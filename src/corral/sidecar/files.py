@@ -83,7 +83,7 @@ def read_regular(path: str, limit: int, dir_fd: int | None = None) -> FileBytes 
 
 
 def close_quietly(fd: int) -> None:
-    """Close a descriptor that was only read from: what close has to say is of no use to anyone."""
+    """Close a descriptor that was only read from: an error in closing it does not matter."""
     try:
         os.close(fd)
     except OSError:

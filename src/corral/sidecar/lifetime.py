@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NOTHING_OF_OURS = ("not-ours", "unsupported", "not-a-regular-file", "malformed")
-"""What lies there is another's: our own file is gone already."""
+"""The file there belongs to somebody else: ours is already gone."""
 
 _RELEASED = Refusal("released", "This claim was released: a process that goes on needs a new one.")
 

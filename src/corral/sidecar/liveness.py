@@ -16,7 +16,7 @@ STALE = "stale"
 """Proven dead."""
 REMOTE = "remote-host"
 UNKNOWN = "unknown"
-"""Neither proven alive nor dead; whoever writes must treat it as alive."""
+"""Not proven alive and not proven dead: a writer must treat it as alive."""
 
 _CLOCK_ERROR = 0.05
 """Seconds by which a process may seem to begin after its record: start times are good to one tick."""

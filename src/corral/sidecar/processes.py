@@ -1,4 +1,4 @@
-"""Which process is behind a PID: one look at it, on whatever platform this is."""
+"""Which process is behind a PID: one look at it, on any platform."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.light import NamedTuple
 
 RUNNING = "running"
-"""It exists; also when stopped or in uninterruptible sleep."""
+"""It exists; it may be stopped or in uninterruptible sleep."""
 GONE = "gone"
 ZOMBIE = "zombie"
 THREAD = "thread"
@@ -81,7 +81,7 @@ def is_free(pid: int) -> bool:
 
 
 class Stat(NamedTuple):
-    """The three fields of /proc/PID/stat that tell processes apart."""
+    """The three fields of /proc/PID/stat that distinguish processes."""
 
     state: str
     flags: int
@@ -242,5 +242,5 @@ def read_identity(pid: int, platform: Platform | None = None) -> ProcessIdentity
 
 
 def own_identity(platform: Platform | None = None) -> ProcessIdentity | None:
-    """The identity of this very process; None where the platform can't tell."""
+    """The identity of this process; None where the platform does not say."""
     return read_identity(os.getpid(), platform)

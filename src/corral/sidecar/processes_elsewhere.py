@@ -1,4 +1,4 @@
-"""Processes on macOS and Windows, as far as their systems tell. Tests run both against a stand-in for the system."""
+"""Processes on macOS and Windows, as far as their systems say. Tests run both against a stand-in for the system."""
 
 import struct
 import sys

@@ -54,7 +54,7 @@ class SidecarFile(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """The process a record is written for. `identity` is None where the platform can't tell."""
+    """The process a record is written for. `identity` is None where the platform does not say."""
 
     pid: int
     identity: ProcessIdentity | None
@@ -286,7 +286,7 @@ def _read_once(path: str, dir_fd: int | None) -> SidecarFile:
 def _refuse_to_replace(directory: Directory, holder: Holder) -> Refusal | None:
     record = read_file(directory.name(NAME), directory.fd).record
     if isinstance(record, Refusal):
-        # A torn file tells nothing and would stay for ever. Anything else is somebody's: a later schema,
+        # A torn file says nothing and would stay for ever. Anything else belongs to somebody: a later schema,
         # a stranger's file of the same name, something that is no file.
         return None if record.code in (NOT_FOUND, "malformed") else record
     if record.directory_id not in (None, identify_directory(directory.path)):

@@ -1,4 +1,4 @@
-"""A viewer's side of a terminal: a Client that blocks, or a Line for who reads and writes the socket themselves.
+"""A viewer's side of a terminal: a Client that blocks, or a Line for whoever reads and writes the socket.
 
 A holder that does not answer is waited for with patience, and never signalled.
 """
@@ -44,7 +44,7 @@ _READ = 1 << 16
 ANSWER_SECONDS = 8.0
 """Longer than any holder takes, and shorter than the page waits for us."""
 LOOK_SECONDS = 1.0
-"""One that is stopped can't answer: after this long it is looked at, and not waited for to the end."""
+"""After this long we look whether the holder is stopped: then it can't answer, and we stop waiting."""
 _HEAD_SIZE = 9
 """Of an Output's payload, before its data: replay (1 byte) and offset (8)."""
 
@@ -69,26 +69,26 @@ def connect(directory: str, tab: str) -> socket.socket:
     pid, uid, _ = _peer(client)
     if terminal is None or terminal.holder is None or (pid, uid) != (terminal.holder.pid, os.getuid()):
         client.close()
-        raise NotReachable(f"terminal {tab}: pid {pid} of user {uid} answers, who is not its holder")
+        raise NotReachable(f"terminal {tab}: process {pid} of user {uid} answers, and it is not the holder")
     return client
 
 
 def _say_unreachable(directory: str, tab: str, error: OSError) -> str:
-    """What the kernel says of a socket that is not there helps nobody; what became of the terminal does."""
+    """What became of the terminal helps more than what the kernel says about a missing socket."""
     terminal = find_terminal(directory, tab)
     if terminal is not None and terminal.standing is Standing.ENDED:
         return f"terminal {tab} is closed: its program {say_end(terminal.status)}"
     if terminal is not None and terminal.standing is Standing.LOST:
         return f"terminal {tab} is gone: its holder was killed"
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return f"terminal {tab} is not there (any more)"
+        return f"there is no terminal {tab} (any more)"
     if isinstance(error, ConnectionRefusedError):
-        return f"terminal {tab}: nobody answers there"
+        return f"terminal {tab}: nobody answers"
     return f"terminal {tab}: {error.strerror}"
 
 
 def _connect(client: socket.socket, path: str, directory: str, tab: str) -> None:
-    """Where many wait to be let in already, this waits too: no longer than for any answer."""
+    """Wait where many already wait to be let in, but no longer than for any answer."""
     _limit_sending(client, LOOK_SECONDS)
     patience: Patience | None = None
     while True:
@@ -110,7 +110,7 @@ def _begin_patience(directory: str, tab: str) -> Patience | None:
 
 
 def _limit_sending(client: socket.socket, seconds: float) -> None:
-    """The kernel's own limit, for connecting too: receiving may take as long as nothing happens."""
+    """The kernel's own limit, also for connecting. Receiving has none: perhaps nothing happens."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, pack("ll", int(seconds), 0))
 
 
@@ -119,14 +119,14 @@ def _peer(connected: socket.socket) -> tuple[int, int, int]:
 
 
 def name_holder(connected: socket.socket) -> str:
-    """The very process at the other side: one that took its place, under whatever number, has another name."""
+    """A name for exactly this process: one that takes its place has another, even with the same PID."""
     pid = _peer(connected)[0]
     identity = read_identity(pid)
     return f"{identity.boot_id[:8]}-{pid}-{identity.start_ticks}" if identity else f"{pid}-gone"
 
 
 def dismiss_terminal(directory: str, tab: str) -> None:
-    """How its program ended was seen: the holder leaves if it is still there, and nothing is left of it."""
+    """Somebody saw how the program ended: its holder leaves, if it is still there, and its files are removed."""
     with suppress(NotReachable, OSError), Client(directory, tab) as client:
         client.send(Leave())
         while client.receive_soon() is not None:
@@ -138,7 +138,7 @@ class Client:
     """Speaks to one holder. Frames come in the order in which the holder sent them."""
 
     def __init__(self, directory: str, tab: str) -> None:
-        """Connect and greet. Raises NotReachable, also when no version is spoken by both."""
+        """Connect and greet. Raises NotReachable, also when both sides share no version."""
         self.socket = connect(directory, tab)
         self.tab = tab
         self._reader = FrameReader()
@@ -190,7 +190,7 @@ class Client:
         self.send(Resize(columns, rows))
 
     def end(self) -> None:
-        """Ask the holder to end the program; an Exit frame tells when it has."""
+        """Ask the holder to end the program. An Exit frame says when it has ended."""
         self.send(End())
 
     def ask(self) -> Info:
@@ -225,7 +225,7 @@ class Client:
             self.socket.settimeout(before)
 
     def await_answer(self) -> Patience:
-        """For who waits for the socket by other means."""
+        """For whoever waits for the socket by other means."""
         return Patience(self.tab, _peer(self.socket)[0])
 
     def feed(self, data: bytes) -> list[HolderFrame]:
@@ -248,7 +248,7 @@ class Line:
         """Raises NotReachable."""
         self.socket: socket.socket = connect(directory, tab)
         self.holder = name_holder(self.socket)
-        """The very process at the other side: one that took its place has another name."""
+        """A name for exactly the process at the other side."""
         self._tab = tab
         self._reader = FrameReader()
 
@@ -257,7 +257,7 @@ class Line:
         return b"".join(map(encode, frames))
 
     def feed(self, data: bytes) -> list[Frame | OutputRun]:
-        """What was read, whole: output as it came, all else taken apart. Raises ProtocolError."""
+        """The whole frames in what was read: output as it came, everything else decoded. Raises ProtocolError."""
         merged = merge_output(self._reader.split(data))
         return [
             OutputRun(payload, _end_of(payload)) if kind == OUTPUT else decode(kind, payload)
@@ -270,7 +270,7 @@ class Line:
 
 
 def merge_output(frames: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
-    """Output that continues other output, as one: each message costs the page more than its bytes."""
+    """Join output that continues other output: each message costs the page more than its bytes."""
     merged: list[tuple[int, bytes]] = []
     run: list[bytes] = []
     end = 0
@@ -302,10 +302,10 @@ def _end_of(output: bytes) -> int:
 def describe_silence(tab: str, pid: int) -> Silent:
     """The error to raise for a holder that does not answer, after a look at it."""
     if _is_stopped(pid):
-        remedy = f"kill -CONT {pid} lets it go on, and the terminal with it"
+        remedy = f"kill -CONT {pid} resumes it, and the terminal with it"
         problem = "is stopped"
     else:
-        remedy = f"its agent may go on unseen: try again, or see what holds up pid {pid}"
+        remedy = f"its agent may still be running: try again, or find out what blocks pid {pid}"
         problem = f"has not answered for {ANSWER_SECONDS:.0f} s"
     return Silent(f"terminal {tab}: its holder, pid {pid}, {problem}", remedy)
 
@@ -322,14 +322,14 @@ class Patience:
         self._since = time.monotonic()
 
     def check(self) -> None:
-        """Raises Silent when it is of no use to wait on."""
+        """Raises Silent when waiting any longer is pointless."""
         waited_seconds = time.monotonic() - self._since
         if waited_seconds >= ANSWER_SECONDS or (waited_seconds >= LOOK_SECONDS and _is_stopped(self._pid)):
             raise describe_silence(self._tab, self._pid)
 
 
 def _is_stopped(pid: int) -> bool:
-    """By a signal, or by its terminal; False also when that can't be told."""
+    """By a signal, or by its terminal. False when we can't find out."""
     try:
         fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -1,4 +1,7 @@
-"""From an order on standard input to a running holder: detach, fork, get on record, begin. Standard library only."""
+"""From an order on standard input to a running holder: detach, fork the program, get on record, let it begin.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +94,7 @@ def hold() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the end of the terminal it was started from is not its own
     order = _unpack_order(_read_exactly(int.from_bytes(_read_exactly(4))))
     if os.fork():
-        os._exit(0)  # nobody has to wait for the holder, and it is nobody's child
+        os._exit(0)  # the holder is nobody's child, and nobody has to wait for it
     try:
         _hold(order, umask)
     except OSError as error:
@@ -160,7 +163,7 @@ def _become(argv: Sequence[str], cwd: str, env: Mapping[str, str], slave: int, w
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        # Without a word the one who wanted it is gone. All but 0, 1 and 2 closes by itself when the program begins.
+        # No byte: whoever wanted it is gone. Descriptors other than 0, 1 and 2 close when the program begins.
         if os.read(waiting, 1) != b"g":
             os._exit(_NOT_RUN)
         step = b"d"
@@ -174,7 +177,7 @@ def _become(argv: Sequence[str], cwd: str, env: Mapping[str, str], slave: int, w
 
 
 def _set_input_flags(fd: int) -> None:
-    """What people expect of a terminal and the kernel does not set: erasing takes a whole UTF-8 character."""
+    """Erasing takes a whole UTF-8 character, as people expect: the kernel does not set this by itself."""
     iutf8 = 0x4000
     settings = termios.tcgetattr(fd)
     settings[0] |= iutf8
@@ -200,7 +203,7 @@ def _await_go() -> None:
     waiting = poll()
     waiting.register(0, POLLIN)
     if not waiting.poll(_GO_SECONDS * 1000) or os.read(0, 1) != b"g":
-        raise OSError(125, "the one who started it is gone")
+        raise OSError(125, "whoever started it is gone")
 
 
 def _read_exactly(length: int) -> bytes:
@@ -217,7 +220,7 @@ def _tell(text: str) -> None:
     try:
         os.write(1, f"{text}\n".encode("utf-8", "replace"))
     except OSError:
-        pass  # nobody listens any more; what matters is on record
+        pass  # nobody listens any more, and what matters is on record
 
 
 def _leave_starter() -> None:
@@ -228,7 +231,7 @@ def _leave_starter() -> None:
 
 
 def _say_not_begun(number: int, program: str, cwd: str, *, in_directory: bool) -> str:
-    """Why it could not be started: the kernel names neither the cause nor always the right file.
+    """Why it could not be started: the kernel does not name the cause, and not always the right file.
 
     `number` is the errno; `in_directory`: it came from entering `cwd`, and not from the program.
     """
@@ -240,7 +243,7 @@ def _say_not_begun(number: int, program: str, cwd: str, *, in_directory: bool) -
         case errno.EACCES if os.path.isdir(program):
             return f"{program} is a directory, not a program"
         case errno.EACCES | errno.EPERM:
-            return f"{program} may not be run: permission is missing"
+            return f"no permission to run {program}"
         case errno.ENOEXEC:
             return f"{program} is not a program that this machine can run"
         case errno.ETXTBSY:
@@ -254,15 +257,15 @@ def _say_not_begun(number: int, program: str, cwd: str, *, in_directory: bool) -
 def _say_directory(number: int, cwd: str) -> str:
     match number:
         case errno.ENOENT | errno.ENOTDIR:
-            return f"the directory in which it would run is gone: {cwd}"
+            return f"its working directory is gone: {cwd}"
         case errno.EACCES | errno.EPERM:
-            return f"the directory in which it would run may not be entered: {cwd}"
+            return f"no permission to enter its working directory: {cwd}"
         case _:
-            return f"the directory in which it would run can't be entered: {cwd}: {os.strerror(number)}"
+            return f"can't enter its working directory: {cwd}: {os.strerror(number)}"
 
 
 def _say_missing(program: str) -> str:
-    """A file that is there can be missing something: a script its interpreter, a binary its loader."""
+    """The file may be there and lack something: a script its interpreter, a binary its loader."""
     if not os.path.lexists(program):
         return f"there is no program {program}"
     if not os.path.exists(program):

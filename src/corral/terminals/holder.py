@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 RING_BYTES = 1 << 20
 MOST_VIEWERS = 64
 GREETING_SECONDS = 15.0
-"""Who connects and does not greet is let go of by then: longer than a page has to say where it attaches."""
+"""Whoever connects and does not greet is dropped then. A page has less time to say where it attaches."""
 LINGER_SECONDS = 600.0
 """How long the last words of a program that ended can be looked at."""
 _GRACE_SECONDS = 1.0
-"""Who has just come may be about to greet: a server that is back brings many viewers at once."""
+"""Whoever has just connected may be about to greet: a server that restarts brings many viewers at once."""
 _MOST_SILENT = 16
-"""Of those who have not greeted: a new one takes the place of the oldest, and there is always room for viewers."""
+"""Viewers that have not greeted. A new one takes the place of the oldest, so there is always room."""
 _MOST_INPUT = 1 << 20
 _READ = 1 << 16
 _TERMINAL_READ = 1 << 13
@@ -71,7 +71,7 @@ class Holder:
         self._unattended = Unattended()
         self._input = bytearray()
         self._is_open = True
-        """Whether the terminal has somebody on its other side."""
+        """Whether anybody has the other side of the terminal open."""
         self._exit_written = False
         self._ended_at = 0.0
         self._poll = poll()
@@ -89,7 +89,7 @@ class Holder:
         self._files.remove(SOCKET, RECORD)
 
     def take_input(self, data: bytes) -> frames.Failed | None:
-        """For the program to read; or why not, and then none of it."""
+        """Pass input to the program. If it is refused, none of it is passed."""
         if self.status is not None or not self._is_open:
             return frames.Failed("ended", "the program has ended")
         if len(self._input) + len(data) > _MOST_INPUT:
@@ -99,7 +99,7 @@ class Holder:
         return None
 
     def set_size(self, size: tuple[int, int]) -> None:
-        """From the byte on that is read next."""
+        """It holds from the next byte that is read."""
         self.size = size
         self.stream.resize(*size)
         if self._is_open:
@@ -111,7 +111,7 @@ class Holder:
     # --- what to wait for
 
     def _choose_events(self, now: float) -> bool:
-        """Register what is of interest now; returns whether the program is held back."""
+        """Register what to wait for now. Returns whether the program is held back."""
         paused = False
         self._watch(self._listener.fileno(), POLLIN if now >= self._listener.rests_until else 0)
         for viewer in self._audience.viewers.values():
@@ -240,7 +240,7 @@ class Holder:
         if status is None:
             return
         self._unwatch(self.child.pidfd)
-        # What it wrote last is still in the terminal; others may write on, so no more than the ring takes.
+        # What it wrote last is still in the terminal. Others may go on writing, so read no more than the ring takes.
         end = self.stream.ring.head + RING_BYTES
         before = -1
         while self._is_open and before < self.stream.ring.head < end:
@@ -257,7 +257,7 @@ class Holder:
 
 
 class Ending:
-    """Ends a program: hang up, ask, force, each only if the one before did not do.
+    """Ends a program: hang up, ask, force; each step only if the one before did not help.
 
     Begun once; `due` says when the next step is to be taken.
     """
@@ -300,13 +300,13 @@ class Listener:
         self._log = log
         self._spare = _open_spare()
         self.rests_until = 0.0
-        """On the monotonic clock: until then it is of no use to wait for connections."""
+        """On the monotonic clock: until then, waiting for connections is pointless."""
 
     def fileno(self) -> int:
         return self._server.fileno()
 
     def accept(self) -> socket | None:
-        """The next connection, or None when there is none to be had."""
+        """The next connection; None when there is none."""
         try:
             connection, _ = self._server.accept()
         except BlockingIOError:
@@ -323,7 +323,7 @@ class Listener:
         return connection
 
     def _turn_away(self, error: OSError) -> None:
-        """Out of descriptors: the spare one lets us close the connection, instead of being woken by it for ever."""
+        """Out of descriptors: the spare one lets us close the connection, which would else wake us for ever."""
         self._log(f"a connection could not be accepted: {error.strerror}")
         if error.errno not in (errno.EMFILE, errno.ENFILE):
             return
@@ -332,7 +332,7 @@ class Listener:
         try:
             self._server.accept()[0].close()
         except BlockingIOError:
-            pass  # it left by itself
+            pass  # the other side has left
         except OSError:
             self.rests_until = time.monotonic() + _REST_SECONDS
         self._spare = _open_spare()

@@ -1,6 +1,6 @@
 """What a terminal shows after all that a program wrote: its cells, its cursor, its modes. Standard library only.
 
-It is fed with output however that is cut, and told of every change of size where it happened. picture.py paints it.
+It takes output in pieces of any length, and every change of size where it happened. picture.py paints it.
 Where terminals differ, this does as the page's engine, xterm.js, does.
 """
 

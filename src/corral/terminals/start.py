@@ -67,8 +67,9 @@ def start_terminal(
     """Hold `argv` (its program an absolute path) in a new terminal; it goes on when this process ends.
 
     `directory` is that of the sockets (`terminals_dir()`). `on_forked` is called when the processes exist and the
-    program has not begun: what it writes down is on record before anything happens, and if it raises, nothing
-    does. Raises StartFailed. Blocks for about 50 ms; from asyncio call it in a thread.
+    program has not begun: what it writes is on record before anything happens. If it raises, nothing happens.
+
+    Raises StartFailed. Blocks for about 50 ms; from asyncio call it in a thread.
     """
     tab = tab or new_tab_id()
     order = Order(tab, directory, cwd, columns, rows, argv, env)
@@ -110,7 +111,7 @@ def _tell_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: by
 
 
 def _hear(told: IO[bytes], silence: str) -> str:
-    """The holder's next line; it writes one at a time, and the next only when it was told to go on."""
+    """The holder's next line. It writes one, and the next only after we let it go on."""
     if not is_ready(told.fileno(), _START_SECONDS):
         raise StartFailed(f"{silence}: no answer in {_START_SECONDS:.0f} s")
     return told.readline().decode(errors="replace")

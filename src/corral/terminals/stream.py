@@ -66,7 +66,7 @@ class Beginning(NamedTuple):
     """How a viewer is brought to what the screen shows now."""
 
     offset: int
-    """Its first byte; less than the ring's oldest if it has to be told of a gap first."""
+    """Its first byte. Less than the ring's oldest if there is a gap, which it must hear of first."""
     change: int
     """The number of the first change of size for it."""
     size: tuple[int, int]
@@ -79,7 +79,7 @@ class Stream:
     """Fed with output and sizes in the order in which they happened."""
 
     def __init__(self, capacity: int, size: tuple[int, int], tell: Callable[[str], object] = str) -> None:
-        """`tell` is called with faults of our own."""
+        """`tell` logs faults of our own."""
         self._tell = tell
         self.ring = Ring(capacity)
         self._mode_reader = ModeReader()

@@ -26,7 +26,7 @@ HIGH = 1 << 18
 """A viewer that somebody sees may be this far behind before the program is held back."""
 LOW = 1 << 16
 STALL_SECONDS = 2.0
-"""One that took nothing for so long holds nobody back any more, until it has caught up."""
+"""A viewer that took nothing for so long does not hold the program back until it has caught up."""
 _MOST_PENDING = 1 << 18
 _LARGEST_SIZE = 4096
 _READ = 1 << 16
@@ -54,7 +54,7 @@ class Viewer:
         self.broken = False
         """To be dropped."""
         self.paints = False
-        """It can't take on another size: it gets a picture whenever the size changes."""
+        """It has a size of its own: it gets a picture whenever the terminal's size changes."""
         self.wants_picture = False
         self._pending = b""
         self._replay_end = 0
@@ -73,7 +73,7 @@ class Viewer:
             self.broken = True  # it asks and never listens
 
     def attach(self, wanted: int | None, stream: Stream, now: float) -> Beginning:
-        """Output from there on, or None: what brings a fresh terminal to what is shown."""
+        """Start to send: output from `wanted` on, or (None) what brings a fresh terminal to what is shown."""
         if wanted is not None and wanted <= stream.ring.head:
             beginning = stream.begin(wanted)
             self._begin(beginning, stream.ring.head, now)
@@ -169,7 +169,7 @@ class Viewer:
         self._begins_picture = False
 
     def _paint(self, stream: Stream) -> None:
-        """All of it as it is now: what was not sent yet is in it."""
+        """Send a new picture. It contains what was not sent yet."""
         change = self._change
         self._begin_afresh(stream, self._moved_at)
         if change < self._change:
@@ -178,7 +178,7 @@ class Viewer:
             self._send_picture()
 
     def _skip(self, stream: Stream) -> None:
-        """What it has not seen has left the ring: it goes on like one that has seen nothing."""
+        """What it has not seen has left the ring: go on as if it had seen nothing."""
         position = self.position or 0
         beginning = self._begin_afresh(stream, self._moved_at)
         self.send(frames.Gap(position, beginning.offset))
@@ -197,7 +197,7 @@ class Audience:
 
     @property
     def has_left_knowing(self) -> bool:
-        """Whether nobody looks any more, and somebody who did was told how the program ended; or said: leave."""
+        """Whether somebody has seen how the program ended and all viewers have left, or a viewer said Leave."""
         return self._dismissed or (self._somebody_knows and not self.viewers)
 
     @property
@@ -213,7 +213,7 @@ class Audience:
             self.pump(viewer)
 
     def silent(self, until: float) -> list[Viewer]:
-        """Those who came before that time and have not said a word, the oldest first."""
+        """Viewers that connected before then and have not greeted, the oldest first."""
         return [viewer for viewer in self.viewers.values() if not viewer.version and viewer.came_at <= until]
 
     def drop(self, viewer: Viewer) -> None:

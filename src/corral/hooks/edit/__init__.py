@@ -24,11 +24,11 @@ class EditRefused(Exception):
 
 
 class ConfigUnreadable(EditRefused):
-    """There is something in its place, and no text can be had from it."""
+    """What is in its place can't be read as text."""
 
 
 def describe_fault(refusal: EditRefused) -> str:
-    """Why hooks can neither be seen nor installed: a sentence for the person, who alone can mend it."""
+    """Why we can't see or install hooks: a sentence for the person, who has to fix it."""
     what = str(refusal) if isinstance(refusal, ConfigUnreadable) else f"does not parse: {refusal}"
     return f"the configuration {what}; corral leaves it as it is until you fix it"
 

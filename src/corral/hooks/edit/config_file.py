@@ -90,7 +90,7 @@ def last_change(path: str) -> float | None:
 
 
 def replace(before: Snapshot, data: bytes) -> None:
-    """Puts `data` in place of the file as it was in `before`. Raises Changed or OSError."""
+    """Replace the file as it was in `before` by `data`. Raises Changed or OSError."""
     target = Path(before.path)
     temp = target.with_name(f".{target.name}.corral-{os.getpid()}-{secrets.token_hex(6)}.tmp")
     try:
@@ -113,7 +113,7 @@ def replace(before: Snapshot, data: bytes) -> None:
 
 
 def remove(before: Snapshot) -> None:
-    """Deletes the file as it was in `before`. Raises Changed."""
+    """Delete the file as it was in `before`. Raises Changed."""
     if not _is_unchanged(before):
         raise Changed
     Path(before.path).unlink()
@@ -121,7 +121,7 @@ def remove(before: Snapshot) -> None:
 
 
 def write_private(path: Path, data: bytes, announce: Callable[[os.stat_result], None] | None = None) -> None:
-    """A file of our own, 0600 in a directory 0700, whole or not at all. `announce` is told which file it will be."""
+    """A file of our own, 0600 in a directory 0700, whole or not at all. `announce` gets the stat of what comes."""
     for directory in reversed(path.parents):
         if not directory.is_dir():
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -181,7 +181,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _put_back(taken: Path, target: Path, ours: bytes) -> None:
-    """Returns a file that somebody wrote in the last moment to its place, and any that came since."""
+    """Put back a file that somebody wrote in the last moment, and any that came since."""
     for _ in range(100):
         _exchange(taken, target)
         found = read_regular(str(taken), MAX_BYTES)

@@ -28,7 +28,7 @@ def find_entries(text: str) -> list[Entry]:
 def add_entries(write: Write, text: str, entries: Sequence[Entry]) -> str:
     """The whole file again. Raises EditRefused where it is somebody else's."""
     if text.strip() and not find_entries(text):
-        raise EditRefused("line 1: it is not a file of corral's")
+        raise EditRefused("line 1: corral did not write this file")
     return new_text(write, entries)
 
 
