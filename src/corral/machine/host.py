@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from corral.machine.procfs import TICKS_PER_SECOND, read_namespace
 from corral.model.process import HostFacts
-from corral.sidecar.processes_linux import read_booted_at
+from corral.sidecar.processes import read_booted_at
 
 # include/linux/proc_ns.h: the first namespaces have fixed numbers.
 _INITIAL_UTS_NS = 4026531838

@@ -38,7 +38,7 @@ def advise(process: Recognised, trust: Trust | None) -> str:
 
 def _advise_hooks(process: Recognised) -> str:
     """Installing helps nobody where the configuration can't be read, is rejected, or switches hooks off."""
-    from corral.hooks.settings import advise_hooks, read_hook_status
+    from corral.hooks.status import advise_hooks, read_hook_status
 
     found = read_hook_status(process.provider, process.home, is_found=True) if process.home is not None else None
     return (advise_hooks(*found) if found else None) or f"corral hooks install {process.provider}"

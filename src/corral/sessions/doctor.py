@@ -6,8 +6,8 @@ import os
 
 from msgspec import Struct
 
-from corral.hooks.settings import advise_hooks, list_settings, read_hook_status
-from corral.hooks.status import Status, read_status
+from corral.hooks.settings import list_settings
+from corral.hooks.status import Status, advise_hooks, read_hook_status, read_status
 from corral.machine import places
 from corral.machine.config import read_config
 from corral.model.record import Skipped

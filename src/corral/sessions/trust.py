@@ -8,7 +8,7 @@ from itertools import chain
 
 from msgspec import Struct, structs
 
-from corral.hooks.installed import Installation, read_installation
+from corral.hooks.status import Installation, read_installation
 from corral.machine.process_homes import find_in_root, identify
 from corral.machine.processes import Process, ProcessTable
 from corral.machine.procfs import read_ns_pids

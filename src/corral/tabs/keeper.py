@@ -29,8 +29,7 @@ from corral.tabs.listing import Tab, forget_tab, list_tabs, watched_places
 from corral.tabs.restore import Restorer, plan_for
 from corral.tabs.start import Size
 from corral.terminals.client import Client
-from corral.terminals.directory import terminals_dir
-from corral.terminals.how_ended import say_end
+from corral.terminals.directory import say_end, terminals_dir
 
 _AT_ONCE = 3
 _SIZE: Size = (80, 24)

@@ -17,7 +17,7 @@ from typing import NoReturn
 from msgspec import Struct, structs
 
 from corral.errors import CorralError
-from corral.hooks.settings import find_silence
+from corral.hooks import find_silence
 from corral.machine import places
 from corral.machine.procfs import has_ended
 from corral.model.key import Home, SessionKey
@@ -40,8 +40,7 @@ from corral.tabs.guard import guard_launch
 from corral.tabs.resume import decide_resume, find_settled, plan_resume
 from corral.terminals.client import dismiss_terminal
 from corral.terminals.directory import sweep_terminals, terminals_dir
-from corral.terminals.environment import terminal_environment
-from corral.terminals.start import Started, StartFailed, new_tab_id, start_terminal
+from corral.terminals.start import Started, StartFailed, new_tab_id, start_terminal, terminal_environment
 
 Size = tuple[int, int]
 Report = Callable[[str], None]

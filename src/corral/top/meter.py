@@ -24,8 +24,7 @@ from corral.model.selection import Selection
 from corral.model.session import Session, Survey
 from corral.model.verdict import State
 from corral.sessions.survey import take_survey
-from corral.terminals.directory import list_terminals, terminals_dir
-from corral.terminals.environment import TAB_VARIABLE
+from corral.terminals.directory import TAB_VARIABLE, list_terminals, terminals_dir
 from corral.top.trees import divide_processes, parents_first
 
 METERED = frozenset({State.LIVE, State.ELSEWHERE})

@@ -14,11 +14,11 @@ from unittest import mock
 import msgspec
 import pytest
 
-from corral.hooks.command import hook_command, program_path
-from corral.hooks.install import Setting, install
+from corral.hooks.command import ProgramRecord, hook_command, place_program, program_path
+from corral.hooks.install import install
 from corral.hooks.journal import read_journals
-from corral.hooks.placed_program import ProgramRecord, place_program
 from corral.hooks.program import bundle
+from corral.hooks.settings import Setting
 from corral.model.hook_install import Outcome
 from corral.model.journal import Journal
 from corral.providers.registry import find_provider

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from corral.hooks.command import hook_command
-from corral.hooks.edit import json_config, toml_config
-from corral.hooks.edit.entries import Entry
+from corral.hooks.edit import Entry, json_config, toml_config
 
 COMMAND = hook_command("qwen-code", "/data", "/state")
 ENTRIES = [Entry(f"Event{number}", COMMAND) for number in range(8)]

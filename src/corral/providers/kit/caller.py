@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 
 SHELLS = frozenset(("sh", "dash", "bash", "zsh", "ksh", "mksh", "ash", "fish", "busybox"))
 MAX_LEVELS = 12
@@ -112,7 +112,7 @@ def is_node(caller: Caller) -> bool:
 
 def find_npm_version(caller: Caller, script: str, package: str) -> str | None:
     """The version of the npm package that a script belongs to, if it is that package; None when not told."""
-    from corral.sidecar.light_json import loads
+    from corral.sidecar.light import loads
 
     directory = os.path.dirname(os.path.realpath(os.path.join(caller.cwd, script)))
     for _ in range(_PACKAGE_LEVELS):

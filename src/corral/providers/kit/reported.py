@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
