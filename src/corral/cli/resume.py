@@ -8,10 +8,10 @@ from corral.cli.asking import ask, can_ask, tell
 from corral.cli.output import print_json, print_lines
 from corral.cli.parsers import Commands, add_command
 from corral.cli.show import say_command
-from corral.model.opening import Agreement
 from corral.model.refusal import RefusedError
 from corral.model.restore import Loss, Refused, Resume
 from corral.model.session_report import RestoreDocument, report_plan
+from corral.model.tab import Agreement
 from corral.sessions import full_name
 from corral.tabs import plan_resume, resume_in_place
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from corral.cli.screen import age
-from corral.model.appearance import Appearance
+from corral.model.session import Appearance
 
 
 def say_state(shown: Appearance, now: float) -> str:

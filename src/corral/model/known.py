@@ -7,7 +7,7 @@ from typing import Protocol
 from corral.model.record import Resting, SessionRecord
 
 
-class BrokenShelf(Exception):
+class BrokenCache(Exception):
     """The cache holds something that corral never wrote: a failing disk. It must be rebuilt."""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.model.claim import BadClaim, Claim
 from corral.model.process import ProcessIdentity
@@ -39,6 +39,14 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     """Of one whose process is dead: epoch seconds by which it was; None where that was not seen before."""
     elsewhere: bool = False
     """It belongs to another host or PID namespace and cannot be checked from here."""
+
+    def doubted(self, rule: str, reason: str) -> ClaimVerdict:
+        """The same claim, which can be neither verified nor refuted after all."""
+        return structs.replace(self, liveness=Liveness.UNKNOWN, rule=rule, reason=reason, identity=None)
+
+    def refuted(self, rule: str, reason: str) -> ClaimVerdict:
+        """The same claim, which does not hold after all."""
+        return structs.replace(self, liveness=Liveness.STALE, rule=rule, reason=reason, identity=None)
 
 
 class State(StrEnum):

@@ -8,8 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from corral.model.appearance import StateWord
-from corral.model.session import AgentProcess, Degraded
+from corral.model.session import AgentProcess, Degraded, StateWord
 from corral.model.session_report import SCHEMA, SessionReport
 from corral.model.tab import TabView
 

@@ -13,12 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from corral.model.appearance import Appearance, StateWord
     from corral.model.change import WatchEvent
     from corral.model.key import SessionKey
     from corral.model.record import Exchange
     from corral.model.selection import Selection
-    from corral.model.session import Session, Survey
+    from corral.model.session import Appearance, Session, StateWord, Survey
     from corral.model.session_report import SessionReport, SurveyReport
     from corral.model.verdict import ClaimVerdict, State
     from corral.providers.contract import Provider
@@ -103,7 +102,7 @@ def report_survey(survey: Survey) -> SurveyReport:
 
 def session_ref(key: SessionKey) -> str:
     """A short, stable handle, so that no path or id is needed to name a session."""
-    from corral.sessions.reference import session_ref
+    from corral.sessions.naming import session_ref
 
     return session_ref(key)
 

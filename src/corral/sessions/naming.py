@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
+from functools import lru_cache
 from typing import NamedTuple
 
 from corral.errors import Ambiguous, CorralError, NotFound
@@ -79,3 +81,14 @@ def parse_name(name: str) -> Name:
             hint="an id is letters, digits, '.', '_' and '-'; corral ps --all lists them",
         )
     return Name(provider or None, os.path.expanduser(home) if home else None, scope if slash else None, session_id)
+
+
+def session_ref(key: SessionKey) -> str:
+    """16 hex digits; the same as long as provider, home, scope and id are."""
+    text = "\0".join((key.provider, _real(key.home), key.scope, key.session_id))
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def _real(home: str) -> str:
+    return os.path.realpath(home)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from corral.machine.births import Births
-from corral.machine.deaths import Deaths
+from corral.machine.watching import Births, Deaths
 from corral.model.change import AgentsChanged, FollowedEnded, Touched, Troubles, WatchEvent
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity

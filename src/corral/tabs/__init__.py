@@ -11,18 +11,17 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from corral.model.key import SessionKey
-    from corral.model.opening import Agree
     from corral.model.process import ProcessIdentity
     from corral.model.restore import Refused, Resume
     from corral.model.session import Session, Survey
-    from corral.model.tab import Progress
+    from corral.model.tab import Agree, Progress
     from corral.model.whereabouts import Look, Pane, Way
     from corral.tabs.keeper import TabEvent as TabEvent
     from corral.tabs.keeper import TabKeeper as TabKeeper
     from corral.tabs.kill import Ended as Ended
     from corral.tabs.listing import Tab as Tab
     from corral.tabs.listing import Tabs as Tabs
-    from corral.tabs.report import TabsDocument
+    from corral.tabs.listing import TabsDocument
     from corral.tabs.start import Size
 
 
@@ -38,7 +37,7 @@ def list_tabs(wanted: Collection[str] | None = None) -> Tabs:
 
 def report_tabs(found: Tabs) -> TabsDocument:
     """`corral terminals --json`."""
-    from corral.tabs.report import report_tabs
+    from corral.tabs.listing import report_tabs
 
     return report_tabs(found)
 
@@ -66,8 +65,7 @@ def keep_tabs(
     """The tabs of this state directory for one view that stays, with their order and a log of what became of them."""
     from corral.machine import places
     from corral.machine.event_log import EventLog
-    from corral.tabs.keeper import TabKeeper
-    from corral.tabs.layout import LayoutFile
+    from corral.tabs.keeper import LayoutFile, TabKeeper
 
     return TabKeeper(look, LayoutFile(places.state_dir()), EventLog(log_path), on_tabs, on_progress)
 
@@ -94,7 +92,7 @@ def find_way(pane: Pane, variables: Mapping[str, str]) -> Way:
 
 def switch_client(way: Way) -> str | None:
     """Bring the tmux in which we run to that pane; or why it did not go."""
-    from corral.machine.tmux import switch_client
+    from corral.tabs.whereabouts import switch_client
 
     return switch_client(list(way.command or ()))
 

@@ -20,8 +20,7 @@ from corral.model.selection import Selection
 from corral.model.session import Session
 from corral.model.verdict import State
 from corral.providers.registry import find_provider
-from corral.sessions.naming import find_session, full_name
-from corral.sessions.reference import session_ref
+from corral.sessions.naming import find_session, full_name, session_ref
 from corral.sessions.survey import take_survey
 from corral.tabs.listing import list_shared, list_tabs
 from corral.terminals.client import Client

@@ -16,9 +16,11 @@ from corral.model.process import ProcessIdentity
 from corral.model.record import Skipped
 from corral.model.selection import Selection
 from corral.model.session import Session, Survey
+from corral.model.session_report import SCHEMA, SessionReport
 from corral.model.terminal import Standing, Terminal
 from corral.model.verdict import State
 from corral.providers.registry import has_provider
+from corral.sessions.report import report_session
 from corral.sessions.survey import take_survey
 from corral.state.bindings import Binding, Bindings, identity_fields
 from corral.tabs.plan import decide_last_session
@@ -230,3 +232,64 @@ def _depths(pid: int, table: ProcessTable) -> dict[int, int]:
 def _is(table: ProcessTable, identity: ProcessIdentity) -> bool:
     process = table.find(identity.pid)
     return process is not None and process.identity == identity
+
+
+class TabReport(Struct, frozen=True, kw_only=True):
+    """One tab. Times are epoch seconds; `session` is null with a `reason` while its provider has not named one."""
+
+    tab: str
+    standing: str
+    provider: str | None
+    home: str | None
+    work_dir: str | None
+    title: str | None
+    pid: int | None
+    holder_pid: int | None
+    opened_at: float | None
+    status: int | None
+    ended_at: float | None
+    session: SessionReport | None
+    reason: str | None
+
+
+class SkippedReport(Struct, frozen=True, kw_only=True):
+    """A binding that can't be read."""
+
+    path: str
+    reason: str
+
+
+class TabsDocument(Struct, frozen=True, kw_only=True):
+    """`corral terminals --json`."""
+
+    schema: int = SCHEMA
+    terminals: tuple[TabReport, ...]
+    skipped: tuple[SkippedReport, ...]
+
+
+def report_tabs(found: Tabs) -> TabsDocument:
+    return TabsDocument(
+        # A record that can't be read, and nothing running, is told of below.
+        terminals=tuple(report_tab(tab) for tab in found.tabs if tab.binding or tab.terminal),
+        skipped=tuple(SkippedReport(path=one.path, reason=one.reason) for one in found.skipped),
+    )
+
+
+def report_tab(tab: Tab) -> TabReport:
+    binding, terminal = tab.binding, tab.terminal
+    runs = tab.standing is Standing.RUNNING
+    return TabReport(
+        tab=tab.tab,
+        standing=tab.standing,
+        provider=binding.provider if binding else None,
+        home=binding.home if binding else None,
+        work_dir=binding.work_dir if binding else None,
+        title=binding.title if binding else None,
+        pid=terminal.child.pid if terminal and runs else None,
+        holder_pid=terminal.holder.pid if terminal and terminal.holder and runs else None,
+        opened_at=binding.opened_at if binding else (terminal.started_at if terminal else None),
+        status=terminal.status if terminal else None,
+        ended_at=terminal.ended_at if terminal else None,
+        session=report_session(tab.session) if tab.session else None,
+        reason=tab.reason,
+    )

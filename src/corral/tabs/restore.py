@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from corral.model.key import SessionKey
-from corral.model.opening import Agree, Opened
 from corral.model.refusal import RefusedError, refuse
 from corral.model.restore import Attach, GoThere, Refusal, Refused, Wait
 from corral.model.session import Session
+from corral.model.tab import Agree, Opened
 from corral.model.terminal import Standing
 from corral.model.whereabouts import InPane, InTab, Whereabouts
 from corral.providers.registry import find_provider

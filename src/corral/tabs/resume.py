@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable, Iterable
 
 from corral.model.key import SessionKey
-from corral.model.opening import Agree
 from corral.model.restore import Attach, Loss, Refusal, Refused, Resume, Wait
 from corral.model.selection import Selection
 from corral.model.session import Session
+from corral.model.tab import Agree
 from corral.providers.registry import find_provider
 from corral.sessions.decide.attribution import YOUNG_S
 from corral.sessions.decide.restore import refuse_live, refuse_starting

@@ -21,11 +21,11 @@ from corral.hooks.settings import find_silence
 from corral.machine import places
 from corral.machine.procfs import has_ended
 from corral.model.key import Home, SessionKey
-from corral.model.opening import Agree
 from corral.model.process import ProcessIdentity
 from corral.model.refusal import RefusedError
 from corral.model.restore import Command, Program, Refusal, Refused, Resume, Start
 from corral.model.session import Session
+from corral.model.tab import Agree
 from corral.providers.asking import Asker
 from corral.providers.contract import Capabilities, Environment, Provider
 from corral.providers.registry import find_provider

@@ -10,8 +10,7 @@ import time
 
 import pytest
 
-from corral.machine.filesystem import is_on_network, parse_mountinfo
-from corral.machine.host import read_host_facts
+from corral.machine.host import is_on_network, parse_mountinfo, read_host_facts
 from corral.machine.probe import probe
 from corral.machine.processes import ProcessTable
 from corral.machine.signal import NotSent, Sent, send_signal

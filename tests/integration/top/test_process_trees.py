@@ -11,7 +11,7 @@ import sys
 import pytest
 from msgspec import structs
 
-from corral.machine.meters import list_seen, read_use
+from corral.top.meter import list_seen, read_use
 from tests.integration.terminals.held import wait_until
 from tests.integration.top.lab import AGENT, SUBREAPER, Lab
 
@@ -153,7 +153,7 @@ def test_a_process_that_ends_meanwhile_is_left_out_and_so_is_who_gets_its_number
 
 HIDDEN = """
 import ctypes, os, subprocess, sys
-from corral.machine.meters import list_seen, read_use
+from corral.top.meter import list_seen, read_use
 subprocess.run(["mount", "-o", "remount,hidepid=2", "/proc"], check=True)
 subprocess.Popen([sys.executable, "-c", "import signal; signal.alarm(60); signal.pause()"])
 os.setgroups([]); os.setgid(65534); os.setuid(65534)

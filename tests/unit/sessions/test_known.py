@@ -11,8 +11,7 @@ import pytest
 from corral.model.key import Home
 from corral.model.record import Resting, SessionRecord, SidecarHint, TurnState
 from corral.providers.registry import find_provider
-from corral.sessions.cache import Cache
-from corral.sessions.known import BrokenShelf
+from corral.sessions.cache import BrokenCache, Cache
 from tests.providers.kimi_support import FIXTURES, settle
 from tests.unit.sessions.decide.facts import record
 
@@ -71,7 +70,7 @@ def test_what_no_one_wrote_is_told_and_not_believed(tmp_path):
     found = cache.known("kimi-cli", "/h").find_settled("/d", SEAL)
     assert found is not None
     (resting,) = [one for one in found if isinstance(one, Resting)]
-    with pytest.raises(BrokenShelf):
+    with pytest.raises(BrokenCache):
         resting.load()
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from corral.machine.filesystem import is_on_network
+from corral.machine.host import is_on_network
 from corral.machine.processes import ProcessTable
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import Home

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from corral.model.appearance import Appearance, Colour, StateWord
+from corral.model.session import Appearance, Colour, StateWord
 from corral.model.verdict import Activity, State
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from msgspec import structs
 from corral.model.claim import ClaimKind
 from corral.model.journal import JournalEventKind
 from corral.model.verdict import Liveness
-from corral.sessions.decide.reporting import GAP, Reporting, doubt_outdated, find_gap, find_lost_beat
+from corral.sessions.decide.attribution import GAP, Reporting, doubt_outdated, find_gap, find_lost_beat
 from tests.unit.sessions.decide.facts import BOOT, identity, judged
 
 WORKS = Reporting(problem=None, unbroken_since=100.0, read_since=100.0)

@@ -1,4 +1,4 @@
-"""What the log and the children of a process prove about its session, and what they keep others from proving."""
+"""Claims made of other evidence: of a journal, of the log that a process keeps open, of a child that it started."""
 
 from __future__ import annotations
 
@@ -7,8 +7,85 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec import structs
 
 from corral.model.claim import Claim, ClaimKind
+from corral.model.journal import Journal, JournalEvent, JournalEventKind
+from corral.model.open_sessions import current_positions
 from corral.model.process import Opening, OwnLog, ProcessIdentity, Recognised
 from corral.model.verdict import ClaimVerdict, Liveness
+
+
+def current_sessions(journal: Journal) -> tuple[JournalEvent, ...]:
+    """The starts of the sessions that the process serves, oldest first.
+
+    That is the newest open one, or all open ones if it serves many.
+    Empty when the process has left every session, or began none.
+    """
+    return tuple(journal.events[position] for position in _current(journal))
+
+
+def claims_of(journal: Journal) -> list[Claim]:
+    """One claim per session the process ever began, in the order of their newest start.
+
+    A session it has left carries `ended_at`; so does one that it has open no longer because it moved on.
+    """
+    current = set(_current(journal))
+    newest_start: dict[str, int] = {}
+    newest_end: dict[str, JournalEvent] = {}
+    for position, event in enumerate(journal.events):
+        if event.event is JournalEventKind.START:
+            newest_start.pop(event.session_id, None)
+            newest_start[event.session_id] = position
+            newest_end.pop(event.session_id, None)
+        else:
+            newest_end.setdefault(event.session_id, event)
+    claims: list[Claim] = []
+    for session_id, position in newest_start.items():
+        start = journal.events[position]
+        if position in current:
+            claims.append(_claim_of_start(journal, start, None, None))
+        elif end := newest_end.get(session_id):
+            claims.append(_claim_of_start(journal, start, end.at, end.reason))
+        else:
+            moved = journal.events[_next_start(journal, position)]
+            claims.append(_claim_of_start(journal, start, moved.at, "replaced"))
+    return claims
+
+
+def _current(journal: Journal) -> list[int]:
+    pairs = ((event.event is JournalEventKind.START, event.session_id) for event in journal.events)
+    return current_positions(pairs, journal.many)
+
+
+def _next_start(journal: Journal, position: int) -> int:
+    """Where the process moved on: open and not current means that a later start is open too."""
+    later = range(position + 1, len(journal.events))
+    return next(index for index in later if journal.events[index].event is JournalEventKind.START)
+
+
+def _claim_of_start(journal: Journal, start: JournalEvent, ended_at: float | None, end_reason: str | None) -> Claim:
+    return Claim(
+        kind=ClaimKind.JOURNAL,
+        provider=journal.provider,
+        home=journal.home,
+        scope=start.scope,
+        session_id=start.session_id,
+        path=journal.path,
+        pid=journal.identity.pid,
+        written_at=start.at,
+        boottime=start.boottime,
+        hostname=journal.hostname,
+        boot_id=journal.identity.boot_id,
+        pid_ns=journal.identity.pid_ns,
+        start_ticks=journal.identity.start_ticks,
+        owner_uid=journal.owner_uid,
+        work_dir=start.work_dir,
+        version=journal.version,
+        model=start.model,
+        source=start.source,
+        ended_at=ended_at,
+        end_reason=end_reason,
+        many=journal.many,
+    )
+
 
 DISAGREE = "disagree"
 """The rule by which a claim is in doubt: the log of the same process names other sessions."""
@@ -36,14 +113,14 @@ def log_claims(recognised: Sequence[Recognised]) -> list[Claim]:
     """One for each process whose log leaves a single session."""
     left = settle_logs(recognised)
     return [
-        _claim(process, process.home, process.log, lines)
+        _claim_of_log(process, process.home, process.log, lines)
         for process in recognised
         if process.home is not None and process.log is not None
         if (lines := left.get(process.identity)) and len({line.session_id for line in lines}) == 1
     ]
 
 
-def _claim(process: Recognised, home: str, log: OwnLog, lines: Sequence[Opening]) -> Claim:
+def _claim_of_log(process: Recognised, home: str, log: OwnLog, lines: Sequence[Opening]) -> Claim:
     return Claim(
         kind=ClaimKind.LOG,
         provider=process.provider,
@@ -77,9 +154,12 @@ def weigh_logs(verdicts: Sequence[ClaimVerdict], recognised: Iterable[Recognised
     for verdict in verdicts:
         claim = verdict.claim
         if _is_other_word(verdict) and _is_refuted(verdict, logs):
-            verdict = _doubt(verdict, f"the log of pid {claim.pid} does not name it: it may serve another session")
+            verdict = verdict.doubted(
+                DISAGREE, f"the log of pid {claim.pid} does not name it: it may serve another session"
+            )
         elif claim.kind is ClaimKind.LOG and verdict.identity in refuted:
-            verdict = _doubt(verdict, f"the log of pid {claim.pid} names it, and another record another session")
+            reason = f"the log of pid {claim.pid} names it, and another record another session"
+            verdict = verdict.doubted(DISAGREE, reason)
         elif claim.kind is ClaimKind.LOG and (scope := scopes.get((verdict.identity, claim.session_id))):
             verdict = structs.replace(verdict, claim=structs.replace(claim, scope=scope))
         weighed.append(verdict)
@@ -97,10 +177,6 @@ def _is_other_word(verdict: ClaimVerdict) -> bool:
 def _is_refuted(verdict: ClaimVerdict, logs: Mapping[ProcessIdentity, set[str]]) -> bool:
     named = logs.get(verdict.identity) if verdict.identity is not None else None
     return bool(named) and verdict.claim.session_id not in named
-
-
-def _doubt(verdict: ClaimVerdict, reason: str) -> ClaimVerdict:
-    return structs.replace(verdict, liveness=Liveness.UNKNOWN, rule=DISAGREE, reason=reason, identity=None)
 
 
 def child_claims(recognised: Iterable[Recognised]) -> list[Claim]:
