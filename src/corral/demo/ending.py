@@ -16,8 +16,8 @@ from msgspec import Struct
 from corral.demo.place import PREFIX, Place
 from corral.errors import CorralError
 from corral.machine.places import DEMO_VARIABLE
+from corral.machine.probe import send_signal
 from corral.machine.processes import ProcessTable
-from corral.machine.signal import send_signal
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import own_identity, read_identity
 from corral.tabs import kill_process

@@ -18,7 +18,7 @@ from corral.demo.place import Place
 from corral.demo.reference_agent import VERSION
 from corral.demo.visitor import Visitor, wait_for
 from corral.errors import CorralError
-from corral.machine.signal import send_signal
+from corral.machine.probe import send_signal
 from corral.model.terminal import Standing
 from corral.terminals import find_terminal
 

@@ -1,10 +1,11 @@
-"""A look at one PID, such that a process that ends or is replaced meanwhile is noticed."""
+"""A look at one PID that notices when its process ends or is replaced meanwhile; and signals that reach no other."""
 
 from __future__ import annotations
 
 import errno
 import os
 import select
+import signal
 import sys
 import time
 from typing import NamedTuple
@@ -12,9 +13,15 @@ from typing import NamedTuple
 from msgspec import structs
 
 from corral.machine import procfs
-from corral.machine.host import boot_clock_offset, read_boot_id, read_own_namespace, read_own_pid_namespace
+from corral.machine.host import (
+    boot_clock_offset,
+    read_boot_id,
+    read_comparable_boot_id,
+    read_own_namespace,
+    read_own_pid_namespace,
+)
 from corral.model.claim import Claim
-from corral.model.process import ProbeFacts, ProcessState
+from corral.model.process import ProbeFacts, ProcessIdentity, ProcessState
 
 _INITIAL_PID_NS = 4026531836
 _MAX_PID = 4_194_304
@@ -235,3 +242,46 @@ def read_inner_pids(written_at: float | None) -> InnerPids:
     if _latest is None or not _latest.covers(written_at):
         _latest = InnerPids()
     return _latest
+
+
+class Sent(NamedTuple):
+    """The signal was delivered to this process."""
+
+    identity: ProcessIdentity
+
+
+class NotSent(NamedTuple):
+    """Nobody was signalled, and why."""
+
+    reason: str
+
+
+def send_signal(identity: ProcessIdentity, signum: int) -> Sent | NotSent:
+    """Hold the process by a pidfd, verify that it is the one, signal it through the pidfd."""
+    if sys.platform != "linux":
+        return NotSent("without pidfds a signal could reach another process")
+    try:
+        handle = os.pidfd_open(identity.pid)
+    except OSError as error:
+        return NotSent(f"pid {identity.pid} cannot be held: {error.strerror}")
+    try:
+        # A number can't be given away while its process is held alive: what the look finds is what we hold,
+        # or else the signal ends at a process that is already dead.
+        if (problem := _mismatch(identity, probe(identity.pid, None))) is not None:
+            return NotSent(problem)
+        signal.pidfd_send_signal(handle, signum)
+    except (OSError, ValueError) as error:
+        return NotSent(f"pid {identity.pid} was not signalled: {error}")
+    finally:
+        os.close(handle)
+    return Sent(identity)
+
+
+def _mismatch(identity: ProcessIdentity, facts: ProbeFacts) -> str | None:
+    if not identity.boot_id or identity.boot_id != read_comparable_boot_id():
+        return f"pid {identity.pid} was of another boot"
+    if facts.state is not ProcessState.RUNNING:
+        return f"pid {identity.pid} is {facts.state}"
+    if (facts.start_ticks, facts.pid_ns) != (identity.start_ticks, identity.pid_ns):
+        return f"pid {identity.pid} is another process now"
+    return None

@@ -7,23 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from corral.sidecar.identity import ProcessIdentity
-
-__all__ = [
-    "NOTHING",
-    "WHOLE_HOME",
-    "DirectoryId",
-    "HostFacts",
-    "Opening",
-    "OwnLog",
-    "ProbeFacts",
-    "ProcessIdentity",
-    "ProcessMode",
-    "ProcessState",
-    "Reach",
-    "Recognised",
-    "ToldByChild",
-]
+from corral.sidecar.identity import ProcessIdentity as ProcessIdentity
 
 
 class ProcessMode(StrEnum):

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from msgspec import Struct, structs
 
-from corral.machine.process_homes import identify
+from corral.machine.processes import identify
 from corral.model.claim import BadClaim, Claim
 from corral.model.key import SessionKey
 from corral.model.process import Reach, Recognised

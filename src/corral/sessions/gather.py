@@ -12,7 +12,9 @@ from corral.machine.config import Config
 from corral.machine.host import is_on_network
 from corral.machine.places import DEMO_VARIABLE, demo_dir
 from corral.machine.probe import read_inner_pids
-from corral.machine.process_homes import (
+from corral.machine.processes import (
+    Process,
+    ProcessTable,
     can_see_root,
     find_in_root,
     identify,
@@ -20,7 +22,6 @@ from corral.machine.process_homes import (
     owns_something,
     shares_our_mounts,
 )
-from corral.machine.processes import Process, ProcessTable
 from corral.machine.procfs import read_uid
 from corral.model.claim import BadClaim, Claim
 from corral.model.journal import Journal

@@ -11,8 +11,7 @@ from msgspec import structs
 
 from corral.hooks.installed import Installation, read_installation
 from corral.machine import places
-from corral.machine.process_homes import find_in_root, identify
-from corral.machine.processes import ProcessTable
+from corral.machine.processes import ProcessTable, find_in_root, identify
 from corral.machine.procfs import read_ns_pids
 from corral.model.claim import ClaimKind
 from corral.model.process import WHOLE_HOME, HostFacts, ProcessIdentity, ProcessMode, Reach, Recognised

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -199,8 +200,7 @@ def guard_tab(tab: str, turn: list[int]) -> None:
         try:
             guard_launch(launch, launches, turn)
         except Exception as error:
-            told = f"what became of the session could not be checked after the start: {error!r}"
-            launches.write(structs.replace(launch, problem=told))
+            _note_unchecked(launch, launches, error)
             raise
     provider = find_provider(binding.provider)
 
@@ -214,6 +214,52 @@ def guard_tab(tab: str, turn: list[int]) -> None:
         _await_word(look, signs, _GUARD_SECONDS if launch is None else 0.0, turn)
     finally:
         signs.close()
+
+
+def _note_unchecked(launch: Launch, launches: Launches, error: Exception) -> None:
+    problem = f"corral could not check the session after the start: {error!r}"
+    launches.write(structs.replace(launch, problem=problem))
+
+
+# --- how a guard is started
+
+
+def spawn_guard(tab: str, locks: list[int]) -> None:
+    """For a terminal. The locks are the guard's as well from now on."""
+    subprocess.Popen(
+        [sys.executable, "-P", "-X", "utf8", "-m", "corral.tabs.guard", tab, *map(str, locks)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        pass_fds=locks,
+        start_new_session=True,
+    )
+
+
+def fork_guard(launch: Launch, launches: Launches, locks: list[int]) -> None:
+    """A small process of its own that keeps the locks until the provider confirms the session, then checks it.
+
+    Forked twice: the agent must not get a child that it never started.
+    """
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        while locks:
+            os.close(locks.pop())
+        return
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        guard_launch(launch, launches, locks[1:])
+    except Exception as error:  # noqa: BLE001 - it must not run on as a second corral, nor fail unseen
+        _note_unchecked(launch, launches, error)
+    finally:
+        os._exit(0)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
@@ -24,10 +24,9 @@ from corral.model.verdict import State
 from corral.providers.contract import Provider
 from corral.providers.registry import find_provider
 from corral.sessions.naming import session_ref
-from corral.sidecar.atomic import Directory, replace
-from corral.sidecar.files import Unreadable, read_regular
-from corral.sidecar.processes import own_identity
+from corral.sidecar.files import Unreadable
 from corral.state.bindings import Binding
+from corral.state.private_file import read_record, write_record
 from corral.tabs.listing import Tab, forget_tab, list_tabs, watched_places
 from corral.tabs.restore import Restorer, plan_for
 from corral.tabs.start import Size
@@ -80,6 +79,8 @@ class TabKeeper:
         self._pool = ThreadPoolExecutor(_AT_ONCE, "restore")
         self._one_at_a_time: dict[str, threading.Lock] = {}
         self._progress = Progress(done=0, total=0, failed=0)
+        if layout.problem is not None:
+            log.write("layout_not_read", message=layout.problem)
 
     def reports(self) -> list[TabView]:
         with self._lock:
@@ -395,44 +396,38 @@ class LayoutFile:
     def place(self, tab: str, position: int | None = None) -> None:
         """Put a tab where it belongs: last if nothing is said. It is no longer closed. Raises OSError."""
         with self._lock:
-            order = [one for one in self._layout.order if one != tab]
+            order = _without(self._layout.order, tab)
             order.insert(len(order) if position is None else max(0, position), tab)
-            closed = tuple(one for one in self._layout.closed if one != tab)
-            self._keep(structs.replace(self._layout, order=tuple(order), closed=closed))
+            self._keep(order=order, closed=_without(self._layout.closed, tab))
 
     def close(self, tab: str) -> None:
         with self._lock:
-            closed = (*(one for one in self._layout.closed if one != tab), tab)
-            self._keep(structs.replace(self._layout, closed=closed[-_MOST:]))
+            self._keep(closed=[*_without(self._layout.closed, tab), tab])
 
     def forget(self, tab: str) -> None:
         with self._lock:
-            order = tuple(one for one in self._layout.order if one != tab)
-            closed = tuple(one for one in self._layout.closed if one != tab)
-            self._keep(structs.replace(self._layout, order=order, closed=closed))
+            self._keep(order=_without(self._layout.order, tab), closed=_without(self._layout.closed, tab))
 
     def dismiss(self, reference: str, *, dismissed: bool) -> None:
         with self._lock:
-            kept = [one for one in self._layout.dismissed if one != reference]
-            kept += [reference] if dismissed else []
-            self._keep(structs.replace(self._layout, dismissed=tuple(kept[-_MOST:])))
+            added = [reference] if dismissed else []
+            self._keep(dismissed=_without(self._layout.dismissed, reference) + added)
 
-    def _keep(self, layout: Layout) -> None:
+    def _keep(self, **changed: Sequence[str]) -> None:
+        layout = structs.replace(self._layout, **{name: tuple(tabs[-_MOST:]) for name, tabs in changed.items()})
         if layout == self._layout:
             return
-        os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        with Directory(self._directory) as directory:
-            replace(directory, "layout.json", msgspec.json.encode(layout), own_identity())
+        write_record(self._directory, "layout.json", layout)
         self._layout = layout
 
     def _read(self) -> Layout:
-        content = read_regular(os.path.join(self._directory, "layout.json"), _LIMIT)
-        if isinstance(content, Unreadable):
-            self.problem = None if content.code == "io:ENOENT" else content.reason
-            return Layout()
-        try:
-            layout = msgspec.json.decode(content.data, type=Layout)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            self.problem = f"layout.json: {error}"
+        path = os.path.join(self._directory, "layout.json")
+        layout = read_record(path, msgspec.json.Decoder(Layout).decode, _LIMIT)
+        if isinstance(layout, Unreadable):
+            self.problem = None if layout.code == "io:ENOENT" else f"layout.json: {layout.reason}"
             return Layout()
         return layout if layout.schema == 1 else Layout()
+
+
+def _without(names: Iterable[str], name: str) -> list[str]:
+    return [one for one in names if one != name]

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from corral.errors import NotReachable, Silent
 from corral.machine.descriptors import is_ready
+from corral.machine.probe import NotSent, send_signal
 from corral.machine.processes import ProcessTable
-from corral.machine.signal import NotSent, send_signal
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.refusal import RefusedError, refuse

@@ -15,11 +15,11 @@ from corral.model.metering import (
     Division,
     MemoryKind,
     MeteredSession,
-    MeteredShared,
-    MeteredStray,
+    MeteredTree,
     Metering,
     SeenProcess,
     Share,
+    Tree,
     Use,
 )
 from corral.model.selection import Selection
@@ -113,28 +113,21 @@ def _measure(seen: dict[int, SeenProcess], division: Division) -> dict[int, Use]
 def _put_together(
     survey: Survey, seen: Mapping[int, SeenProcess], division: Division, measured: Mapping[int, Use], rates: _Rates
 ) -> Metering:
-    # A process that ended before it was measured is in no part.
-    shared = [structs.replace(tree, pids=_still(tree.pids, measured)) for tree in division.shared]
-    strays = [structs.replace(tree, pids=_still(tree.pids, measured)) for tree in division.strays]
+    def meter_trees(trees: Iterable[Tree]) -> tuple[MeteredTree, ...]:
+        # A process that ended before it was measured is in no part.
+        left = (structs.replace(tree, pids=_still(tree.pids, measured)) for tree in trees)
+        return tuple(
+            MeteredTree(tree=tree, name=seen[tree.pid].name, use=_sum(tree.pids, measured))
+            for tree in left
+            if tree.pids
+        )
+
     return Metering(
         hostname=survey.hostname,
         taken_at=survey.taken_at,
         sessions=tuple(_meter(session, division, measured, rates) for session in survey.sessions),
-        shared=tuple(
-            MeteredShared(
-                tree=tree,
-                name=seen[tree.pid].name,
-                use=_sum(tree.pids, measured),
-                cpu_percent=rates.of(tree.pids),
-            )
-            for tree in shared
-            if tree.pids
-        ),
-        strays=tuple(
-            MeteredStray(tree=tree, name=seen[tree.pid].name, use=_sum(tree.pids, measured))
-            for tree in strays
-            if tree.pids
-        ),
+        shared=meter_trees(division.shared),
+        strays=meter_trees(division.strays),
         degraded=survey.degraded,
     )
 

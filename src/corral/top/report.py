@@ -91,8 +91,8 @@ def report_metering(metering: Metering) -> TopDocument:
             StrayReport(
                 pid=one.tree.pid,
                 name=one.name,
-                maybe=one.tree.maybe,
-                reason=one.tree.reason,
+                maybe=one.tree.sessions,
+                reason=one.tree.reason or "",
                 uses=_report_use(one.use, one.tree.pids),
             )
             for one in metering.strays

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from corral.model.key import SessionKey
-from corral.model.metering import Adopted, Division, Grounds, SeenProcess, Share, SharedTree, StrayTree
+from corral.model.metering import Adopted, Division, Grounds, SeenProcess, Share, Tree
 
 INIT = 1
 
@@ -153,12 +153,12 @@ class _Dividing:
         return Division(
             shares={key: self._share(parts.get(key, [])) for key in keys},
             shared=tuple(
-                SharedTree(pid=owner.pid, sessions=owner.sessions, pids=tuple(pids))
+                Tree(pid=owner.pid, sessions=owner.sessions, pids=tuple(pids))
                 for owner, pids in parts.items()
                 if isinstance(owner, _Shared)
             ),
             strays=tuple(
-                StrayTree(pid=owner.pid, maybe=owner.maybe, reason=owner.reason, pids=tuple(pids))
+                Tree(pid=owner.pid, sessions=owner.maybe, reason=owner.reason, pids=tuple(pids))
                 for owner, pids in parts.items()
                 if isinstance(owner, _Stray)
             ),

@@ -11,11 +11,9 @@ from corral.cli.use_words import say_metered, say_use
 from corral.model.metering import (
     MemoryKind,
     MeteredSession,
-    MeteredShared,
-    MeteredStray,
+    MeteredTree,
     Metering,
-    SharedTree,
-    StrayTree,
+    Tree,
     Use,
 )
 from corral.model.verdict import Liveness
@@ -43,16 +41,16 @@ def metering() -> Metering:
         metered("eeeeeeee-1", None, reason="pid 9 serves 2 sessions: what it uses is charged to none of them"),
     )
     one, *_, other = (each.session.key for each in sessions)
-    shared = SharedTree(pid=9, sessions=(one, other), pids=(9, 10))
-    stray = StrayTree(
-        pid=77, maybe=(one,), reason="its kernel session is that of pid 7 (sh), which is of no session", pids=(77,)
+    shared = Tree(pid=9, sessions=(one, other), pids=(9, 10))
+    stray = Tree(
+        pid=77, sessions=(one,), reason="its kernel session is that of pid 7 (sh), which is of no session", pids=(77,)
     )
     return Metering(
         hostname="devbox",
         taken_at=NOW,
         sessions=sessions,
-        shared=(MeteredShared(tree=shared, name="node", use=use(8.0, 900_000, processes=2)),),
-        strays=(MeteredStray(tree=stray, name="evil\x1b[2J", use=use(1.0, 10_000_000, RSS)),),
+        shared=(MeteredTree(tree=shared, name="node", use=use(8.0, 900_000, processes=2)),),
+        strays=(MeteredTree(tree=stray, name="evil\x1b[2J", use=use(1.0, 10_000_000, RSS)),),
     )
 
 

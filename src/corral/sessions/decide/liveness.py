@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 from enum import Enum
-from typing import NamedTuple, assert_never
+from typing import Literal, NamedTuple, assert_never
 
 from corral.model.claim import Claim
 from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity, ProcessState
@@ -150,14 +150,8 @@ def _decide_exactly(case: _Case, wanted: _Exact) -> ClaimVerdict:
     match probe.state:
         case ProcessState.HIDDEN | ProcessState.NO_PROC:
             return _decide_unseen(case, probe)
-        case ProcessState.GONE:
-            return dead("gone", f"no process has pid {claim.pid}")
-        case ProcessState.ZOMBIE:
-            return dead("zombie", f"pid {claim.pid} has ended and is a zombie")
-        case ProcessState.THREAD:
-            return dead("tid", f"{claim.pid} now is a thread of another process: the number was reused")
-        case ProcessState.KERNEL:
-            return dead("reused", f"pid {claim.pid} is a kernel thread, never an agent")
+        case ProcessState.GONE | ProcessState.ZOMBIE | ProcessState.THREAD | ProcessState.KERNEL:
+            return dead(*_say_dead(claim.pid, probe.state))
         case ProcessState.RUNNING:
             if probe.start_ticks is None:
                 return case.unknown("undated", f"pid {claim.pid} runs, and its start cannot be read")
@@ -205,21 +199,11 @@ def _decide_by_time(case: _Case) -> ClaimVerdict:
     match probe.state:
         case ProcessState.HIDDEN | ProcessState.NO_PROC:
             return _decide_unseen(case, probe)
-        case ProcessState.GONE:
-            return case.dead_in_this_namespace("gone", f"no process has pid {pid}")
-        case ProcessState.ZOMBIE:
-            reason = f"pid {pid} has ended and is a zombie"
-            return case.dead_in_this_namespace("zombie", reason)
-        case ProcessState.THREAD:
-            reason = f"{pid} now is a thread of another process: the number was reused"
-            return case.dead_in_this_namespace("tid", reason)
-        case ProcessState.KERNEL:
-            late = _late(written, probe)
-            if claim.pid_ns is None and (late is None or late <= CLOCK_TOLERANCE_S):
-                reason = f"pid {pid} is a kernel thread here: the record is of another PID namespace"
-                return case.unknown("foreign-namespace", reason, elsewhere=True)
-            reason = f"pid {pid} is a kernel thread, never an agent"
-            return case.dead_in_this_namespace("reused", reason)
+        case ProcessState.KERNEL if claim.pid_ns is None and (_late(written, probe) or 0.0) <= CLOCK_TOLERANCE_S:
+            reason = f"pid {pid} is a kernel thread here: the record is of another PID namespace"
+            return case.unknown("foreign-namespace", reason, elsewhere=True)
+        case ProcessState.GONE | ProcessState.ZOMBIE | ProcessState.THREAD | ProcessState.KERNEL:
+            return case.dead_in_this_namespace(*_say_dead(pid, probe.state))
         case ProcessState.RUNNING:
             if pid == 1 and host.pid_ns_is_initial and claim.pid_ns is None:
                 reason = "pid 1 is the machine's init here: the record is of another PID namespace"
@@ -227,6 +211,21 @@ def _decide_by_time(case: _Case) -> ClaimVerdict:
             return _decide_running(case, probe)
         case _:
             assert_never(probe.state)
+
+
+def _say_dead(
+    pid: int, state: Literal[ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.THREAD, ProcessState.KERNEL]
+) -> tuple[str, str]:
+    """The rule by which no agent has this number, and the reason."""
+    match state:
+        case ProcessState.GONE:
+            return "gone", f"no process has pid {pid}"
+        case ProcessState.ZOMBIE:
+            return "zombie", f"pid {pid} has ended and is a zombie"
+        case ProcessState.THREAD:
+            return "tid", f"{pid} now is a thread of another process: the number was reused"
+        case ProcessState.KERNEL:
+            return "reused", f"pid {pid} is a kernel thread, never an agent"
 
 
 def _decide_running(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
