@@ -44,12 +44,12 @@ class Config(Struct, frozen=True, kw_only=True):
 
 
 def config_path() -> str:
-    """Where the file lies, whether it exists or not."""
+    """Where the file is, whether it exists or not."""
     return os.path.join(config_dir(), "config.toml")
 
 
 def read_config() -> Config:
-    """The configuration in force; a broken file is told, and the defaults are used."""
+    """The configuration in force; of a broken file `problem` says why, and the defaults are used."""
     path = config_path()
     # A dotfile may be a link; what it leads to must be a file.
     content = read_regular(os.path.realpath(path), _LARGEST)

@@ -1,4 +1,4 @@
-"""What may stand in the configuration file, and what it means. Only read where there is a file."""
+"""What may be in the configuration file, and what it means. Only read where there is a file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 def parse_config(path: str, data: bytes) -> Config:
-    """Raises ValueError for what is no TOML, no known setting, or makes no sense."""
+    """Raises ValueError for what is not TOML, not a known setting, or makes no sense."""
     found = msgspec.toml.decode(data, type=_File)
     return Config(
         path=path,

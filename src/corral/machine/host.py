@@ -15,7 +15,7 @@ from corral.sidecar.processes_linux import read_booted_at
 _INITIAL_UTS_NS = 4026531838
 _INITIAL_PID_NS = 4026531836
 _INITIAL_TIME_NS = 4026531834
-# include/uapi/linux/pidfd.h, Linux 6.11: what a pidfd tells even where no /proc is mounted.
+# include/uapi/linux/pidfd.h, Linux 6.11: what a pidfd says even where no /proc is mounted.
 _PIDFD_GET_NAMESPACE = {"pid": 0xFF05, "time": 0xFF07, "uts": 0xFF0A}
 _HAS_BOOT_CLOCK = hasattr(time, "CLOCK_BOOTTIME")
 
@@ -46,17 +46,17 @@ def boot_clock_offset() -> float:
 
 
 def read_own_namespace(kind: str) -> int | None:
-    """The inode of our own namespace ("pid", "uts", "time"), or None where that cannot be told."""
+    """The inode of our own namespace ("pid", "uts", "time"), or None where nothing says it."""
     return read_namespace("self", kind) or _ask_pidfd(kind)
 
 
 def read_own_pid_namespace() -> int:
-    """The inode of our PID namespace, which no process ever leaves; 0 where it cannot be told."""
+    """The inode of our PID namespace, which no process ever leaves; 0 where nothing says it."""
     return _read_pid_namespace_of(os.getpid())
 
 
 def read_host_facts() -> HostFacts:
-    """This machine now. Namespaces that cannot be told are taken for foreign ones that bear our name."""
+    """This machine now. Namespaces that are not known are taken for foreign ones with our name."""
     if sys.platform != "linux":
         pid_ns, uts_ns = 0, _INITIAL_UTS_NS
     else:

@@ -35,7 +35,7 @@ def probe(pid: int, claim_written_at: float | None) -> ProbeFacts:
     """What is true of this PID now. Costs some ten microseconds; never raises, never signals.
 
     With the time of the record it is asked for, also the facts that only matter when the process is too
-    young for it: working directory, names, and who bears this number in a container.
+    young for it: working directory, names, and who has this number in a container.
     """
     if sys.platform != "linux":
         return ProbeFacts(pid=pid, state=ProcessState.NO_PROC)
@@ -57,15 +57,15 @@ def probe_claim(claim: Claim) -> ProbeFacts:
         if facts.start_ticks == claim.start_ticks or _shares_clock(facts.pid):
             return facts
         return structs.replace(facts, start_ticks=None)  # perhaps the same start, counted by another clock
-    bearers = [
+    holders = [
         process
         for process in read_inner_pids(claim.written_at).find(claim.pid)
         if process.pid_ns in (None, claim.pid_ns)
     ]
-    for process in bearers:
+    for process in holders:
         if process.start_ticks == claim.start_ticks:
             return probe(process.pid, claim.written_at)
-    others = all(process.pid_ns is not None and _shares_clock(process.pid) for process in bearers)
+    others = all(process.pid_ns is not None and _shares_clock(process.pid) for process in holders)
     # From the first namespace all others can be seen, unless /proc hides processes from us.
     if others and own == _INITIAL_PID_NS and procfs.is_ours() and procfs.read_stat(1) is not None:
         return ProbeFacts(pid=claim.pid, state=ProcessState.GONE, pid_ns=claim.pid_ns)
@@ -131,7 +131,7 @@ def _describe(pid: int, stat: procfs.Stat | None, written_at: float | None) -> P
     else:
         state = ProcessState.KERNEL if stat.is_kernel else ProcessState.RUNNING
     late = written_at is None or started_at > written_at + _LATE_S
-    told = late and written_at is not None and state is ProcessState.RUNNING
+    in_doubt = late and written_at is not None and state is ProcessState.RUNNING
     return ProbeFacts(
         pid=pid,
         state=state,
@@ -139,8 +139,8 @@ def _describe(pid: int, stat: procfs.Stat | None, written_at: float | None) -> P
         started_at=started_at,
         uid=procfs.read_uid(pid),
         pid_ns=procfs.read_pid_namespace(pid),
-        cwd=procfs.read_link(pid, "cwd") if told else None,
-        names=_read_names(pid, stat.comm) if told else (),
+        cwd=procfs.read_link(pid, "cwd") if in_doubt else None,
+        names=_read_names(pid, stat.comm) if in_doubt else (),
         inner_pids=_inner(pid, written_at) if late or state is not ProcessState.RUNNING else (),
     )
 
@@ -221,11 +221,11 @@ class InnerPids:
         return age <= _MAX_AGE_S and written_at <= self._read_at
 
     def numbers(self) -> set[int]:
-        """Every number that some process bears inside."""
+        """Every number that some process has inside."""
         return set(self._by_inner_pid)
 
     def find(self, inner_pid: int) -> list[InnerProcess]:
-        """Those that bear the number inside, and still run."""
+        """Those that have the number inside, and still run."""
         return [
             process
             for process in self._by_inner_pid.get(inner_pid, ())
@@ -263,7 +263,7 @@ def send_signal(identity: ProcessIdentity, signum: int) -> Sent | NotSent:
     try:
         handle = os.pidfd_open(identity.pid)
     except OSError as error:
-        return NotSent(f"pid {identity.pid} cannot be held: {error.strerror}")
+        return NotSent(f"pid {identity.pid} can't be held: {error.strerror}")
     try:
         # A number can't be given away while its process is held alive: what the look finds is what we hold,
         # or else the signal ends at a process that is already dead.

@@ -1,4 +1,4 @@
-"""The process table: every process once, read from /proc as far as asked for; and which directory it means by a path."""
+"""The process table: every process once, read from /proc as far as asked for; and what a process means by a path."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Process:
 
     @cached_property
     def identity(self) -> ProcessIdentity:
-        """Its PID namespace is 0 when it can't be told: another user's process in a container. No claim names that."""
+        """Its PID namespace is 0 when it can't be read: another user's process in a container. No claim names that."""
         pid_ns = procfs.read_pid_namespace(self.pid)
         return ProcessIdentity(self._table.boot_id or "", pid_ns or 0, self.pid, self.start_ticks)
 
@@ -90,7 +90,7 @@ class Process:
         return f"/dev/pts/{minor + (major - 136) * 256}" if 136 <= major <= 143 else None
 
     def has_ended(self) -> bool:
-        """Whether it is no more: what could not be read of it then tells nothing."""
+        """Whether it has ended: then what could not be read of it means nothing."""
         return procfs.has_ended(self.pid, self.start_ticks)
 
     def descriptors(self) -> Iterator[tuple[int, str]]:

@@ -51,7 +51,7 @@ class Descriptor(NamedTuple):
 
 
 def parse_stat(line: bytes) -> Stat:
-    """Raises ValueError or IndexError for what is no stat line (an emptied file of a process that ended)."""
+    """Raises ValueError or IndexError for what is not a stat line (an emptied file of a process that ended)."""
     # comm may contain anything, ")" and spaces included: fields are counted after the last parenthesis.
     close = line.rindex(b")")
     fields = line[close + 2 :].split(None, 20)
@@ -108,7 +108,7 @@ def read_link(pid: int | str, name: str) -> str | None:
 
 
 def has_ended(pid: int, start_ticks: int) -> bool:
-    """Whether the process that began then is no more, or a zombie."""
+    """Whether the process that began then has ended, or is a zombie."""
     stat = read_stat(pid)
     return stat is None or stat.start_ticks != start_ticks or stat.state in "ZX"
 

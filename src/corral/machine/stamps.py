@@ -1,6 +1,6 @@
 """Looking at thousands of files: their times, sizes and inodes, by two processes where that pays.
 
-A look costs microseconds in the kernel and cannot be batched; at 20,000 sessions it is most of what a listing
+A look costs microseconds in the kernel and can't be batched; at 20,000 sessions it is most of what a listing
 takes. A forked child looks at half of them and leaves what it saw in shared memory.
 """
 
@@ -16,7 +16,7 @@ _OWN_SHARE = 0.45
 """What the parent looks at itself: it has the cache to read besides."""
 FIELDS = 5
 """Numbers for each name: mtime in ns, size in bytes, inode, mode, ctime in ns. All -1: nothing is there, or it can't be
-seen. The last alone tells of a file that was written in place and given its old time again."""
+seen. Only the last shows a file that was written in place and given its old time again."""
 _SIZE = 8 * FIELDS
 _NOTHING = (-1,) * FIELDS
 

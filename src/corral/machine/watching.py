@@ -1,4 +1,4 @@
-"""Being told of changes: in directories by inotify, of a process that ends by its pidfd, of new ones by a list.
+"""Watching for changes: in directories by inotify, of a process that ends by its pidfd, of new ones by a list.
 
 inotify is written out here: the usual library wakes up twenty times a second while nothing happens, watches whole
 trees, and does not say when the kernel dropped events (docs/decisions/012-server.md).
@@ -29,7 +29,7 @@ _READ = 1 << 16
 
 
 class NoWatching(Exception):
-    """The system does not tell of changes, or of no more directories than it does already; and why."""
+    """The system reports no changes, or no more directories can be watched; and why."""
 
 
 class Change(NamedTuple):
@@ -149,7 +149,7 @@ class Births:
 
 
 class Deaths:
-    """For one thread. Where there are no pidfds, or no descriptors left, nothing is told."""
+    """For one thread. Where there are no pidfds, or no descriptors left, nothing is reported."""
 
     def __init__(self) -> None:
         self._held: dict[ProcessIdentity, int] = {}

@@ -68,7 +68,7 @@ class Refusal(StrEnum):
 
 
 class Command(Struct, frozen=True):
-    """Something one can do by typing it: a line for a shell, whole as it stands."""
+    """Something one can do by typing it: a whole line for a shell."""
 
     line: str
 
@@ -124,7 +124,7 @@ class Start(Struct, frozen=True, kw_only=True, tag="start", tag_field="kind"):
     cwd: str
     env: dict[str, str]
     key: SessionKey | None
-    """The session it will be, where the caller may choose the id; None where only the CLI's own word will tell."""
+    """The session it will be, where the caller may choose the id; None where only the CLI will say it."""
 
 
 class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="kind"):
@@ -167,7 +167,7 @@ class Program(Struct, frozen=True, kw_only=True):
     provider: str
     path: str
     version: str | None
-    """None when it could not be told without running it."""
+    """None when that is not known without running it."""
     problem: str | None = None
     """Why it can't be used: a tombstone release, a version never proven."""
 

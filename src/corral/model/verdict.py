@@ -38,7 +38,7 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     dead_by: float | None = None
     """Of one whose process is dead: epoch seconds by which it was; None where that was not seen before."""
     elsewhere: bool = False
-    """It belongs to another host or PID namespace and cannot be checked from here."""
+    """It belongs to another host or PID namespace and can't be checked from here."""
 
     def doubted(self, rule: str, reason: str) -> ClaimVerdict:
         """The same claim, which can be neither verified nor refuted after all."""

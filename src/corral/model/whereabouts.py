@@ -60,7 +60,7 @@ class Way(Struct, frozen=True, kw_only=True):
     command: tuple[str, ...] | None
     """From here; None from within another tmux server, where neither way works."""
     from_outside: tuple[str, ...]
-    """What shows the pane in a terminal that is no tmux's."""
+    """What shows the pane in a terminal outside tmux."""
     is_here: bool
     """We run in a pane of this same server: the command only switches to another."""
 

@@ -118,8 +118,8 @@ def _work_dir(record: SessionRecord | None, verdict: SessionVerdict) -> str | No
     """As its provider wrote it, else as the newest claim says."""
     if record is not None and record.work_dir is not None:
         return record.work_dir
-    told = sorted(verdict.evidence, key=lambda judged: judged.claim.written_at or 0.0)
-    return told[-1].claim.work_dir if told else None
+    said = sorted(verdict.evidence, key=lambda judged: judged.claim.written_at or 0.0)
+    return said[-1].claim.work_dir if said else None
 
 
 def _decide_id(

@@ -144,7 +144,7 @@ def gather(
         recognised=recognised,
         unread_journals=unread,
         skipped=[*reader.skipped, *unread],
-        degraded=[*reader.degraded, *_tell_unread(unread)],
+        degraded=[*reader.degraded, *_report_unread(unread)],
         unseen=unseen,
         unlisted=reader.unlisted,
     )
@@ -174,7 +174,7 @@ def _recognise_all(
     ]
 
 
-def _tell_unread(unread: Sequence[Skipped]) -> list[Degraded]:
+def _report_unread(unread: Sequence[Skipped]) -> list[Degraded]:
     return [Degraded(provider=one.provider, step=f"read {one.path}", reason=one.reason) for one in unread]
 
 

@@ -45,7 +45,7 @@ _At = tuple[str, str]
 def attribute_processes(
     facts: Facts, judged: Sequence[ClaimVerdict], table: ProcessTable, host: HostFacts, asker: Asker
 ) -> tuple[Sequence[ClaimVerdict], Attribution, tuple[AgentProcess, ...]]:
-    """The same verdicts, but a report that may be outdated is doubt and no proof; then which processes are accounted
+    """The same verdicts, but a report that may be outdated is a doubt, not a proof; then which processes are accounted
     for; and those that are not, each with advice.
     """
     forget_directories()

@@ -14,7 +14,7 @@ from corral.machine.watching import DirectoryWatch, NoWatching, Overflow
 from corral.model.selection import NOTEWORTHY
 from corral.model.session import Degraded, Survey
 
-_TELL_LOSS_SECONDS = 60.0
+_REPORT_LOSS_SECONDS = 60.0
 _DEPTH = 3
 _MOST_BELOW = 200
 """Of a directory that just appeared, or of a home without sessions: how much below it is watched at once."""
@@ -62,7 +62,7 @@ class WatchedPlaces:
         reasons: list[str] = []
         if self._problem is not None:
             reasons.append(f"{self._problem}; all sessions are looked at every few seconds instead")
-        if self._lost_at is not None and time.monotonic() - self._lost_at < _TELL_LOSS_SECONDS:
+        if self._lost_at is not None and time.monotonic() - self._lost_at < _REPORT_LOSS_SECONDS:
             reasons.append("the kernel dropped events within the last minute; all sessions were looked at again")
         return [Degraded(provider="corral", step="watch directories", reason=reason) for reason in reasons]
 

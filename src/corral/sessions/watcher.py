@@ -184,7 +184,7 @@ class Watcher:
         for name, ids in touched.quick.items():
             quick.setdefault(name, set()).update(ids)
         full |= touched.full
-        self._tell_deaths(died, quick)
+        self._report_deaths(died, quick)
 
     def _note_births(self, quick: dict[str, set[str]]) -> None:
         """A new agent writes nothing that is watched until it has a session."""
@@ -193,7 +193,7 @@ class Watcher:
             for name, provider in self._providers.items():
                 try:
                     is_agent = table is not None and provider.recognise(process, table) is not None
-                except Exception:  # noqa: BLE001 - the survey meets it again, and tells of it
+                except Exception:  # noqa: BLE001 - the survey meets it again, and reports it
                     is_agent = True
                 if is_agent:
                     self._births.settle(process)
@@ -210,10 +210,10 @@ class Watcher:
                 died.setdefault(name, set()).update(served)
         return died
 
-    def _tell_deaths(self, died: dict[str, set[str]], quick: dict[str, set[str]]) -> None:
+    def _report_deaths(self, died: dict[str, set[str]], quick: dict[str, set[str]]) -> None:
         """A death does not wait for a look at the disk.
 
-        What a process wrote before its end was told before its end: if nothing of its sessions was, they are on disk
+        What a process wrote was seen before its end: if nothing of its sessions was written, they are on disk
         as they were last seen, and only who serves them has changed. The look that follows makes sure.
         """
         for name, ids in died.items():
@@ -335,9 +335,8 @@ class Watcher:
         )
 
     def _all_troubles(self) -> tuple[Degraded, ...]:
-        told = [one for part in self._parts.values() for one in part.degraded]
-        told += self._failed.values()
-        return tuple(dict.fromkeys([*told, *self._places.troubles()]))
+        found = [one for part in self._parts.values() for one in part.degraded]
+        return tuple(dict.fromkeys([*found, *self._failed.values(), *self._places.troubles()]))
 
     def _watch_deaths(self) -> None:
         """A pidfd for every agent that runs: its end is pushed, not polled."""

@@ -58,7 +58,7 @@ class Binding(Struct, frozen=True, kw_only=True):
 
     @property
     def processes(self) -> tuple[ProcessIdentity, ...]:
-        """All that could tell which session it has, the most telling first."""
+        """All whose reports could say which session it has, the best witness first."""
         return tuple(ProcessIdentity(*fields) for fields in self.past_processes())
 
     def past_processes(self) -> tuple[tuple[str, int, int, int], ...]:

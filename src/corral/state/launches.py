@@ -81,7 +81,7 @@ class Launches:
         return [structs.replace(one, path=path) for path, one in read if isinstance(one, Launch)]
 
     def sweep(self, now: float) -> None:
-        """Forget what is a month old and without a problem to tell, and locks that nobody has wanted since."""
+        """Forget what is a month old and had no problem, and locks that nobody has wanted since."""
         sweep_locks(self._locks, now - _FORGET_AFTER_SECONDS)
         for launch in self.read_all():
             if launch.problem is None and launch.launched_at < now - _FORGET_AFTER_SECONDS:

@@ -49,7 +49,7 @@ _SERVED = frozenset({State.LIVE, State.PENDING})
 
 
 class Signs:
-    """What may tell that an agent has taken a session: our journal, the files of its home, and its own end."""
+    """What may show that an agent has taken a session: our journal, the files of its home, and its own end."""
 
     def __init__(self, process: ProcessIdentity, directories: Iterable[str]) -> None:
         self._wanted: set[str] = set()

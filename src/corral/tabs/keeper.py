@@ -95,7 +95,7 @@ class TabKeeper:
             return next((one.tab for one in self._reports.values() if one.ref == ref), None)
 
     def refresh(self) -> None:
-        """Look again, and tell what is different."""
+        """Look again, and report what is different."""
         with self._lock:
             found = {one.tab: one for one in self._describe_all()}
             events: list[TabEvent] = []

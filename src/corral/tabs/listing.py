@@ -40,13 +40,13 @@ class Tab(Struct, frozen=True, kw_only=True):
     terminal: Terminal | None
     """None when nothing is left of it."""
     session: Session | None = None
-    """The one it has; of a tab that runs no more, the one it had last."""
+    """The one it has; of a tab that has ended, the one it had last."""
     reason: str | None = None
     """Why no session is known."""
     damage: str | None = None
     """Why what was recorded of it can't be read."""
     unnoted: str | None = None
-    """Why its agent's process could not be recorded: when the terminal is lost, nobody could tell its session."""
+    """Why its agent's process could not be recorded: when the terminal is lost, nobody would know its session."""
 
     @property
     def standing(self) -> Standing:
@@ -269,7 +269,7 @@ class TabsDocument(Struct, frozen=True, kw_only=True):
 
 def report_tabs(found: Tabs) -> TabsDocument:
     return TabsDocument(
-        # A record that can't be read, and nothing running, is told of below.
+        # A record that can't be read, and nothing running, is listed below.
         terminals=tuple(report_tab(tab) for tab in found.tabs if tab.binding or tab.terminal),
         skipped=tuple(SkippedReport(path=one.path, reason=one.reason) for one in found.skipped),
     )

@@ -138,7 +138,7 @@ def _choose(named: Sequence[tuple[Session, Claim]]) -> Session | str:
 
 
 def _names(claim: Claim, process: ProcessIdentity) -> bool:
-    """Exactly, field by field: a claim without a start is no identity."""
+    """Exactly, field by field: a claim without a start does not identify a process."""
     if (claim.boot_id, claim.pid, claim.start_ticks) != (process.boot_id, process.pid, process.start_ticks):
         return False
     return claim.pid_ns in (None, process.pid_ns)

@@ -235,7 +235,7 @@ class Starting:
         try:
             if earlier is None:
                 bindings.write(binding)
-            else:  # it is on record, with the process that tells which session it has: that stays until another runs
+            else:  # it is on record, with the process that says which session it has: that stays until another runs
                 dismiss_terminal(terminals_dir(), binding.tab)
             bindings.note_opened(order.plan.cwd)
             env = _child_environment(os.environ, order.provider.capabilities, order.plan.env)

@@ -98,7 +98,7 @@ def go_command(pane: Pane, variables: Mapping[str, str]) -> list[str] | None:
 
 
 def go_outside(pane: Pane) -> list[str]:
-    """What shows the pane in a terminal that is no tmux's."""
+    """What shows the pane in a terminal outside tmux."""
     way = ["select-window", "-t", pane.pane_id, ";", "select-pane", "-t", pane.pane_id, ";"]
     return ["tmux", "-S", pane.socket, *way, "attach-session", "-t", pane.pane_id]
 

@@ -33,7 +33,7 @@ from corral.terminals.environment import TAB_VARIABLE
 from corral.top.trees import divide_processes, parents_first
 
 METERED = frozenset({State.LIVE, State.ELSEWHERE})
-"""Sessions that somebody serves; of those elsewhere the answer is that it can't be told."""
+"""Sessions that somebody serves; of those elsewhere the answer is that it is not known."""
 _FOREIGN_PROC = "/proc does not show the processes of this PID namespace"
 
 

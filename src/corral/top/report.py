@@ -12,7 +12,7 @@ from corral.sessions.report import report_session
 
 
 class UseReport(Struct, frozen=True, kw_only=True):
-    """What processes use; null with a `reason` where that can't be told."""
+    """What processes use; null with a `reason` where that is not known."""
 
     processes: int | None
     cpu_seconds: float | None

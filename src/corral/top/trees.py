@@ -256,7 +256,7 @@ class _Dividing:
     ) -> _Finding | None:
         """A number is not given to anybody else while a member lives, so who has it leads the group."""
         theirs = members.get(number, set()) - self._above.get(process.pid, set())
-        # 0 is no number, and one that leads others was there before them.
+        # 0 means none, and one that leads others was there before them.
         if not theirs or number in (0, process.pid):
             return None
         what = "process group" if grounds is Grounds.GROUP else "kernel session"

@@ -78,8 +78,8 @@ def attribute(
             # It did report. Of a CLI that always has a session we would know the next one by now.
             reports = covered is None or may_be_silent
         within_s = complete.get((serving.provider, serving.home or "", serving.mode))
-        is_told = within_s is not None and now - began > within_s
-        if not (reports or serving.without_session or is_told):
+        is_complete = within_s is not None and now - began > within_s
+        if not (reports or serving.without_session or is_complete):
             unattributed.append(serving)
             continue
         if left_at is None:
@@ -98,7 +98,7 @@ def group_runs(recognised: Sequence[Recognised]) -> list[list[Recognised]]:
 
 
 def find_serving(run: Sequence[Recognised]) -> Recognised:
-    """Launcher levels share a group; the youngest of a run serves, unless it is but a copy of its parent."""
+    """Launcher levels share a group; the youngest of a run serves, unless it is only a copy of its parent."""
     return max(run, key=lambda one: (not one.is_copy, one.identity.start_ticks, one.identity.pid))
 
 

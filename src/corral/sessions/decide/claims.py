@@ -142,7 +142,7 @@ def _claim_of_log(process: Recognised, home: str, log: OwnLog, lines: Sequence[O
 def weigh_logs(verdicts: Sequence[ClaimVerdict], recognised: Iterable[Recognised]) -> list[ClaimVerdict]:
     """The same verdicts; but where a process's log and another record of it name different sessions, both are in doubt.
 
-    A log does not say in which container its session lies; where another record of the process does, that counts.
+    A log does not say in which container its session is; where another record of the process does, that counts.
     """
     logs = {one: {line.session_id for line in lines} for one, lines in settle_logs(recognised).items()}
     others = [verdict for verdict in verdicts if _is_other_word(verdict)]

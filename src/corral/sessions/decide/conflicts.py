@@ -78,7 +78,7 @@ def refute_copies(
 ) -> list[ClaimVerdict]:
     """The same verdicts; but a record that a home carries with it counts only for that home.
 
-    One that names the directory it was written into tells by itself; any other is believed only if its process is
+    One that names the directory it was written into needs no other proof; any other counts only if its process is
     known to use this home. `processes` are the agents that run, by PID and start.
     """
     own_words: dict[ProcessIdentity, list[Claim]] = {}
@@ -109,8 +109,8 @@ def _judge_copy(
         return verdict.refuted("copied", f"pid {identity.pid} uses {home}: this record came here with a copy")
     if claim.is_copy is None and home is not None:
         return verdict
-    told = own_words.get(identity)
-    if claim.is_copy and told and not any(names_same(one, claim) for one in told):
+    said = own_words.get(identity)
+    if claim.is_copy and said and not any(names_same(one, claim) for one in said):
         reason = f"pid {identity.pid} wrote this record into the directory of another session: it was copied from there"
         return verdict.refuted("copied", reason)
     lacks = "nothing says that it uses this home" if home is None else "it wrote this record into another directory"

@@ -32,7 +32,7 @@ def decide_liveness(
         why = f" ({claim.end_reason})" if claim.end_reason else ""
         return case.stale("ended", f"pid {claim.pid} reported that it left the session{why}")
     if type(claim.pid) is not int or not 1 <= claim.pid <= MAX_PID:
-        return case.unknown("invalid:pid", f"{claim.pid!r} cannot be a process")
+        return case.unknown("invalid:pid", f"{claim.pid!r} can't be a process")
     if claim.written_at is not None and not math.isfinite(claim.written_at):
         return case.unknown("invalid:written_at", "the record's time is not a number")
     if (identity := _exact_identity(claim, host, pin)) is not None:
@@ -43,7 +43,7 @@ def decide_liveness(
 def is_plainly_gone(
     pid: int, hostname: str | None, host: HostFacts, pids: Collection[int], *, on_network_fs: bool
 ) -> bool:
-    """Whether a record of this host names a number that no process bears, here or in a container below.
+    """Whether a record of this host names a number that no process has, here or in a container below.
 
     What a full look would call `stale`; so a listing need not look at thousands of old records. `pids` are
     all numbers in use that we can see, inner ones included: where /proc hides some, init is among them.
@@ -107,7 +107,7 @@ class _Case(NamedTuple):
             doubt = f"{reason}; but pid {seen} is pid {pid} inside a container"
             return self.unknown("container", doubt, elsewhere=True)
         if self.in_unnamed_namespace:
-            doubt = f"{reason}; but the host's own pids cannot be seen from here"
+            doubt = f"{reason}; but the host's own pids can't be seen from here"
             return self.unknown("pid-namespace", doubt, elsewhere=True)
         return self.dead_on_this_host(rule, reason)
 
@@ -154,7 +154,7 @@ def _decide_exactly(case: _Case, wanted: _Exact) -> ClaimVerdict:
             return dead(*_say_dead(claim.pid, probe.state))
         case ProcessState.RUNNING:
             if probe.start_ticks is None:
-                return case.unknown("undated", f"pid {claim.pid} runs, and its start cannot be read")
+                return case.unknown("undated", f"pid {claim.pid} runs, and its start can't be read")
             other_ns = None not in (wanted.pid_ns, probe.pid_ns) and wanted.pid_ns != probe.pid_ns
             if probe.start_ticks != wanted.start_ticks or other_ns:
                 return dead("reused", _ticks_differ(claim.pid, wanted.start_ticks, probe))
@@ -223,7 +223,7 @@ def _say_dead(
         case ProcessState.ZOMBIE:
             return "zombie", f"pid {pid} has ended and is a zombie"
         case ProcessState.THREAD:
-            return "tid", f"{pid} now is a thread of another process: the number was reused"
+            return "tid", f"{pid} is a thread of another process now: the number was reused"
         case ProcessState.KERNEL:
             return "reused", f"pid {pid} is a kernel thread, never an agent"
 
@@ -246,7 +246,7 @@ def _decide_running(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
         reason = f"pid {pid} began {_duration(late)} after the record was written: the number was reused"
         return _unless_clock_stepped(case, "reused", reason)
     if late > START_ERROR_S:
-        reason = f"pid {pid} began {_duration(late)} after the record was written: too close to tell"
+        reason = f"pid {pid} began {_duration(late)} after the record was written: too close to be sure"
         return case.unknown("tolerance", reason)
     if case.in_unnamed_namespace and claim.pid_ns is None:
         reason = f"pid {pid} began before the record, which may be of the host's pid {pid} instead"
@@ -293,7 +293,7 @@ def _looks_alike(claim: Claim, probe: ProbeFacts, host: HostFacts) -> bool:
 
 
 def _program_word(provider: str) -> str:
-    """`kimi-cli` and `kimi-code` are both started as `kimi`; the others' programs are named likewise."""
+    """`kimi-cli` and `kimi-code` are both started as `kimi`; the others' programs begin with their names."""
     return provider.partition("-")[0].casefold()
 
 

@@ -94,7 +94,7 @@ def refuse_live(plan: Attach) -> Refused:
 
 
 def refuse_starting(plan: Wait) -> Refused:
-    """What a resume is told about a session that corral has just started."""
+    """What a resume answers about a session that corral has just started."""
     return _refuse(Refusal.ALREADY_LIVE, f"pid {plan.pid} is starting it right now")
 
 
@@ -120,7 +120,7 @@ def is_served(verdict: SessionVerdict, *, anyway: bool = False) -> bool:
     """Whether somebody has it, so that nothing on disk matters.
 
     With `anyway` a claim from elsewhere does not count: the person says that nothing has it open there, and nobody
-    here can tell.
+    here can check.
     """
     return verdict.state in (State.LIVE, State.PENDING) or (verdict.state is State.ELSEWHERE and not anyway)
 
