@@ -1,4 +1,4 @@
-"""What this machine is: name, boot, namespaces, clocks."""
+"""What this machine is: name, boot, namespaces, clocks, and which filesystems other machines may share."""
 
 from __future__ import annotations
 
@@ -107,6 +107,9 @@ def _ask_pidfd(kind: str) -> int | None:
         return os.fstat(namespace).st_ino
     finally:
         os.close(namespace)
+
+
+# --- filesystems that other machines may share
 
 
 _NETWORK_TYPES = (

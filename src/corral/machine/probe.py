@@ -178,6 +178,9 @@ def _read_names(pid: int, comm: bytes) -> tuple[str, ...]:
     return tuple(os.fsdecode(word) for word in (comm, *words) if word)
 
 
+# --- processes in PID namespaces below ours, by their number inside: who else may be "pid 17"?
+
+
 _MAX_AGE_S = 30.0
 _MAX_AGE_UNDATED_S = 1.0
 
@@ -242,6 +245,9 @@ def read_inner_pids(written_at: float | None) -> InnerPids:
     if _latest is None or not _latest.covers(written_at):
         _latest = InnerPids()
     return _latest
+
+
+# --- signals
 
 
 class Sent(NamedTuple):

@@ -175,6 +175,9 @@ class ProcessTable:
         return children
 
 
+# --- who holds a lock on a file, as the kernel lists it; looking takes no lock
+
+
 # 12: FLOCK  ADVISORY  WRITE 4711 08:01:131 0 EOF      (a line with an arrow is one that waits)
 _LOCK = re.compile(rb"^\d+: (?:FLOCK|POSIX) +\w+ +\w+ +(\d+) ([0-9a-f]+):([0-9a-f]+):(\d+) ", re.MULTILINE)
 
@@ -212,6 +215,9 @@ def has_open(pid: int, file: FileId) -> bool:
             if (seen.st_dev, seen.st_ino) == file:
                 return True
     return False
+
+
+# --- which directory a process means by a path, and whether another user could be at work in one of ours
 
 
 _GROUPS = re.compile(rb"^(?:Gid|Groups):\s*([\d \t]*)$", re.MULTILINE)

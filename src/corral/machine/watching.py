@@ -113,6 +113,9 @@ class DirectoryWatch:
             self._libc.inotify_rm_watch(self.fd, number)
 
 
+# --- processes
+
+
 _LOOK_SECONDS = 0.4
 _REST = 200.0
 """A look is followed by a pause of so many times its own length: it costs half a percent of a core at most."""
@@ -120,8 +123,11 @@ _YOUNG_SECONDS = 4.0
 """So long a new process is looked at again: a launcher becomes the agent by exec, under the same number."""
 
 
-class Births:
-    """Says what is new, and when to ask again. A process that becomes an agent when it is old is not seen here."""
+class NewProcesses:
+    """Processes that have begun since the last look. No kernel reports them to an ordinary user: lists are compared.
+
+    A process that becomes an agent when it is old is not seen here.
+    """
 
     def __init__(self) -> None:
         self.due = 0.0
@@ -148,8 +154,11 @@ class Births:
         self._young.pop(str(process.pid), None)
 
 
-class Deaths:
-    """For one thread. Where there are no pidfds, or no descriptors left, nothing is reported."""
+class ExitWatch:
+    """The ends of some processes, each held by a pidfd, so that the kernel reports it. For one thread.
+
+    Where there are no pidfds, or no descriptors left, nothing is reported.
+    """
 
     def __init__(self) -> None:
         self._held: dict[ProcessIdentity, int] = {}

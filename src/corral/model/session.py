@@ -1,4 +1,4 @@
-"""The answer: one session with its verdict and how to get back into it, and a whole survey of them."""
+"""The answer: one session with its verdict, how it appears and how to get back in; and a whole survey of them."""
 
 from __future__ import annotations
 
@@ -142,6 +142,9 @@ class Survey(Struct, frozen=True, kw_only=True):
     skipped: tuple[Skipped, ...] = ()
     unlisted: tuple[str, ...] = ()
     """Homes whose sessions were not all listed, because their provider failed: `degraded` says why."""
+
+
+# --- how it appears in every view; `sessions.decide.appearance` decides that
 
 
 class Colour(StrEnum):

@@ -1,4 +1,4 @@
-"""A tab as views show it."""
+"""A tab as views show it, what came of opening one, and what a person agreed to beforehand."""
 
 from __future__ import annotations
 
@@ -39,6 +39,9 @@ class Progress(Struct, frozen=True, kw_only=True):
     done: int
     total: int
     failed: int
+
+
+# --- opening one
 
 
 Agree = Callable[[Refused], bool]

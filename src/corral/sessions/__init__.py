@@ -66,10 +66,23 @@ def full_name(session: Session) -> str:
 
 
 def read_last_exchanges(session: Session, most: int) -> Sequence[Exchange]:
-    """The end of its conversation, oldest first, read now; empty where its provider can't. Raises CorralError."""
-    from corral.sessions.exchanges import read_last_exchanges
+    """The end of its conversation, oldest first, read now and kept nowhere; empty where its provider can't.
 
-    return read_last_exchanges(session, most)
+    Raises CorralError when its provider failed.
+    """
+    from corral.errors import CorralError
+    from corral.providers.asking import Asker
+    from corral.providers.registry import find_provider
+
+    record = session.record
+    if record is None:
+        return ()
+    provider, asker = find_provider(session.provider), Asker()
+    read = provider.transcript.read_last
+    found = list(asker.each(provider, "read the last exchanges", lambda: read(record, most)))
+    if asker.degraded:
+        raise CorralError(f"the conversation of {session.key} could not be read: {asker.degraded[0].reason}")
+    return found
 
 
 def appearance_of(session: Session) -> Appearance:

@@ -1,4 +1,4 @@
-"""cache.db: what earlier surveys saw, and pins of verified processes. Disposable; a broken one is only slow."""
+"""cache.db: what earlier surveys read, and pins of verified processes. Without it a survey is only slower."""
 
 from __future__ import annotations
 
@@ -46,6 +46,15 @@ def _has_our_shape(db: sqlite3.Connection) -> bool:
         return db.execute("SELECT shape FROM about").fetchone() == (_SHAPE,)
     except sqlite3.OperationalError:
         return False
+
+
+def _identify_program(path: str) -> tuple[bytes, int, int, int] | None:
+    """Its path, device, inode and time of change: other ones may be another version."""
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return os.fsencode(path), status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 class Cache:
@@ -201,21 +210,15 @@ class Cache:
             self._db.close()
 
 
+# --- the records of one home: a whole directory at once, or one by one
+
+
 _Entry = tuple[str, int, SessionRecord]
 """A path, the fingerprint it had, and what was read there."""
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_entries = msgspec.msgpack.Decoder(list[_Entry]).decode
 _decode_ids = msgspec.msgpack.Decoder(tuple[list[str], float]).decode
-
-
-def _identify_program(path: str) -> tuple[bytes, int, int, int] | None:
-    """Its path, device, inode and time of change: other ones may be another version."""
-    try:
-        status = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return os.fsencode(path), status.st_dev, status.st_ino, status.st_ctime_ns
 
 
 class CachedDirectory(NamedTuple):

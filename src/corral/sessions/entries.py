@@ -184,6 +184,9 @@ def _process_of(claim: Claim) -> tuple[object, ...]:
     return claim.boot_id, claim.pid_ns, claim.pid, claim.start_ticks
 
 
+# --- which sessions a process in doubt could have open, or may have written to
+
+
 class Doubt(Struct, frozen=True):
     """The processes that could have one session open."""
 

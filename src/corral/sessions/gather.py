@@ -287,6 +287,9 @@ def _all_homes(
     return homes
 
 
+# --- which of our homes a process works in, under whatever path: by device and inode, through its own root
+
+
 def place_process(process: Recognised) -> tuple[Recognised, DirectoryId | None]:
     """The process, and its home as device and inode. Its home is None when it can't be read from here."""
     pid, home = process.identity.pid, process.home

@@ -1,4 +1,4 @@
-"""Sessions by the names people type: an id, a unique prefix of it, or `provider:id`; never a guess."""
+"""Names of sessions: an id, a unique prefix of it, or `provider:id`, never a guess; and short handles for views."""
 
 from __future__ import annotations
 
@@ -81,6 +81,9 @@ def parse_name(name: str) -> Name:
             hint="an id is letters, digits, '.', '_' and '-'; corral ps --all lists them",
         )
     return Name(provider or None, os.path.expanduser(home) if home else None, scope if slash else None, session_id)
+
+
+# --- handles for views
 
 
 def session_ref(key: SessionKey) -> str:

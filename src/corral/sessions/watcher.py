@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from corral.machine.watching import Births, Deaths
+from corral.machine.watching import ExitWatch, NewProcesses
 from corral.model.change import AgentsChanged, FollowedEnded, Touched, Troubles, WatchEvent
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
@@ -58,9 +58,9 @@ class Watcher:
         self._served_last: dict[ProcessIdentity, frozenset[SessionKey]] = {}
         """Of every process that runs: what it served when it last served anything."""
         self._places = WatchedPlaces(self._providers, also)
-        self._death: dict[int, tuple[int, str]] = {}
-        self._births = Births()
-        self._followed = Deaths()
+        self._exits: dict[int, tuple[int, str]] = {}
+        self._new_processes = NewProcesses()
+        self._followed = ExitWatch()
         self._to_follow: frozenset[ProcessIdentity] | None = None
         """Set by another thread until the watching one has taken it."""
         self._agents = AgentsChanged(unattributed=(), no_session_yet=())
@@ -83,7 +83,7 @@ class Watcher:
             self._survey(name, None)
         self._sessions = self._merge()
         self._agents = self._list_agents()
-        self._watch_deaths()
+        self._watch_exits()
         self._troubles = self._all_troubles()
         threading.Thread(target=self.run, name="watch", daemon=True).start()
 
@@ -142,8 +142,8 @@ class Watcher:
                 break
             self._note(woken, quick, full)
             now = time.monotonic()
-            if now >= self._births.due:
-                self._note_births(quick)
+            if now >= self._new_processes.due:
+                self._note_new(quick)
             if now >= next_poll:
                 next_poll = now + self._poll_seconds()
                 polls += 1
@@ -158,7 +158,7 @@ class Watcher:
         poll.register(self._wake_read, select.POLLIN)
         if self._places.fd is not None:
             poll.register(self._places.fd, select.POLLIN)
-        for fd in (*(fd for fd, _ in self._death.values()), *self._followed.fds):
+        for fd in (*(fd for fd, _ in self._exits.values()), *self._followed.fds):
             poll.register(fd, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000)}
         if ready == {self._places.fd}:
@@ -177,18 +177,18 @@ class Watcher:
                 self._on_events([FollowedEnded()])
         if self._followed.take(woken):
             self._on_events([FollowedEnded()])
-        died = self._note_deaths(woken)
+        died = self._note_exits(woken)
         touched = self._places.read()
         for directory in touched.directories:
             self._on_events([Touched(directory)])
         for name, ids in touched.quick.items():
             quick.setdefault(name, set()).update(ids)
         full |= touched.full
-        self._report_deaths(died, quick)
+        self._report_exits(died, quick)
 
-    def _note_births(self, quick: dict[str, set[str]]) -> None:
+    def _note_new(self, quick: dict[str, set[str]]) -> None:
         """A new agent writes nothing that is watched until it has a session."""
-        table = self._births.look()
+        table = self._new_processes.look()
         for process in table or ():
             for name, provider in self._providers.items():
                 try:
@@ -196,21 +196,21 @@ class Watcher:
                 except Exception:  # noqa: BLE001 - the survey meets it again, and reports it
                     is_agent = True
                 if is_agent:
-                    self._births.settle(process)
+                    self._new_processes.settle(process)
                     quick.setdefault(name, set())
 
-    def _note_deaths(self, woken: set[int]) -> dict[str, set[str]]:
+    def _note_exits(self, woken: set[int]) -> dict[str, set[str]]:
         """Providers of which processes ended, with the ids that these served."""
         died: dict[str, set[str]] = {}
-        for pid, (fd, name) in list(self._death.items()):
+        for pid, (fd, name) in list(self._exits.items()):
             if fd in woken:
                 os.close(fd)
-                del self._death[pid]
+                del self._exits[pid]
                 served = {one.session_id for one in self._sessions.values() if pid in one.pids}
                 died.setdefault(name, set()).update(served)
         return died
 
-    def _report_deaths(self, died: dict[str, set[str]], quick: dict[str, set[str]]) -> None:
+    def _report_exits(self, died: dict[str, set[str]], quick: dict[str, set[str]]) -> None:
         """A death does not wait for a look at the disk.
 
         What a process wrote was seen before its end: if nothing of its sessions was written, they are on disk
@@ -227,7 +227,7 @@ class Watcher:
     def _due(self, quick: dict[str, set[str]], full: set[str], next_poll: float) -> float:
         waits = [self._quick_after.get(name, 0.0) for name in quick]
         waits += [self._full_after.get(name, 0.0) for name in full]
-        return min([next_poll, self._births.due, *waits])
+        return min([next_poll, self._new_processes.due, *waits])
 
     def _catch_up(self, quick: dict[str, set[str]], full: set[str], now: float) -> None:
         did = False
@@ -325,7 +325,7 @@ class Watcher:
             events.append(Troubles(troubles))
         if events:
             self._on_events(events)
-        self._watch_deaths()
+        self._watch_exits()
 
     def _list_agents(self) -> AgentsChanged:
         parts = self._parts.values()
@@ -338,7 +338,7 @@ class Watcher:
         found = [one for part in self._parts.values() for one in part.degraded]
         return tuple(dict.fromkeys([*found, *self._failed.values(), *self._places.troubles()]))
 
-    def _watch_deaths(self) -> None:
+    def _watch_exits(self) -> None:
         """A pidfd for every agent that runs: its end is pushed, not polled."""
         if not hasattr(os, "pidfd_open"):
             return
@@ -347,11 +347,11 @@ class Watcher:
         }
         for part in self._parts.values():
             running |= {one.pid: one.provider for one in (*part.unattributed, *part.no_session_yet)}
-        for pid in [pid for pid in self._death if pid not in running]:
-            os.close(self._death.pop(pid)[0])
+        for pid in [pid for pid in self._exits if pid not in running]:
+            os.close(self._exits.pop(pid)[0])
         for pid, name in running.items():
-            if pid not in self._death:
+            if pid not in self._exits:
                 try:
-                    self._death[pid] = (os.pidfd_open(pid), name)
+                    self._exits[pid] = (os.pidfd_open(pid), name)
                 except OSError:
                     self.ask(name)  # it died meanwhile, or there are no descriptors left: then the poll will see

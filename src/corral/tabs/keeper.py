@@ -1,4 +1,4 @@
-"""The tabs as a view shows them, kept up to date; and the queue that brings many of them back, a few at a time."""
+"""The tabs as a view shows them, kept up to date and in order; and the queue that brings many back, a few at a time."""
 
 from __future__ import annotations
 
@@ -363,6 +363,9 @@ def _unheard(text: str) -> None:
 
 def _name(provider: Provider | None) -> str:
     return provider.capabilities.title if provider is not None else "terminal"
+
+
+# --- what a person arranged: one small file, kept over restarts
 
 
 _LIMIT = 4 << 20

@@ -234,6 +234,9 @@ def _is(table: ProcessTable, identity: ProcessIdentity) -> bool:
     return process is not None and process.identity == identity
 
 
+# --- JSON, documented in docs/json.md
+
+
 class TabReport(Struct, frozen=True, kw_only=True):
     """One tab. Times are epoch seconds; `session` is null with a `reason` while its provider has not named one."""
 

@@ -1,4 +1,4 @@
-"""Where an agent is that has a session or may have it: in a terminal of ours, a pane of tmux, elsewhere, or nowhere."""
+"""Where an agent is that has a session or may have it: a terminal of ours, a pane of tmux, elsewhere, or nowhere."""
 
 from __future__ import annotations
 
@@ -71,6 +71,9 @@ def _find_keeper(process: Process, table: ProcessTable) -> str | None:
         if one.terminal != process.terminal and one.pid > 1:
             return f"{one.comm} (pid {one.pid})"
     return None
+
+
+# --- tmux: which pane has which process, in every server of this user
 
 
 _SECONDS = 5.0

@@ -41,14 +41,16 @@ class Meter:
     """Looks at the machine; from the second look on, it can say what was spent since the one before."""
 
     def __init__(self) -> None:
-        self._before: Look | None = None
+        self._before: Snapshot | None = None
 
     def look(self) -> Metering:
         survey = take_survey(Selection(states=METERED))
         seen = list_seen(TAB_VARIABLE) if procfs.is_ours() else {}
         division = divide_processes(seen.values(), _served(survey.sessions, seen), *_terminals(seen))
         measured = _measure(seen, division)
-        look = Look(at=time.monotonic(), seen=seen, cpu_seconds={pid: one.cpu_seconds for pid, one in measured.items()})
+        look = Snapshot(
+            at=time.monotonic(), seen=seen, cpu_seconds={pid: one.cpu_seconds for pid, one in measured.items()}
+        )
         rates = _Rates(self._before, look)
         self._before = look
         return _put_together(survey, seen, division, measured, rates)
@@ -67,7 +69,7 @@ def meter_session(session: Session) -> MeteredSession | None:
 class _Rates:
     """CPU per cent of processes since the look before."""
 
-    def __init__(self, before: Look | None, after: Look) -> None:
+    def __init__(self, before: Snapshot | None, after: Snapshot) -> None:
         self._spent = cpu_spent(before, after) if before is not None else None
         self._seconds = after.at - before.at if before is not None else 0.0
 
@@ -166,8 +168,11 @@ def _unknown(session: Session) -> MeteredSession:
     return MeteredSession(session=session, use=None, reason=f"it can't be checked from here: {session.verdict.reason}")
 
 
-class Look(Struct, frozen=True, kw_only=True):
-    """One look at the machine."""
+# --- rates
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """The machine at one moment."""
 
     at: float
     """In seconds of a clock that never steps."""
@@ -176,7 +181,7 @@ class Look(Struct, frozen=True, kw_only=True):
     """Of the processes that were measured, with the children that they had waited for."""
 
 
-def cpu_spent(before: Look, after: Look) -> dict[int, float]:
+def cpu_spent(before: Snapshot, after: Snapshot) -> dict[int, float]:
     """CPU seconds of each process measured now, since the look before.
 
     A child that has ended since adds its whole life to its parent's figure at once: what was known of it is taken
@@ -192,7 +197,7 @@ def cpu_spent(before: Look, after: Look) -> dict[int, float]:
     return spent
 
 
-def _passed_on(before: Look, after: Look) -> dict[int, float]:
+def _passed_on(before: Snapshot, after: Snapshot) -> dict[int, float]:
     """What was known of processes that have ended, by the nearest ancestor that has not."""
     passed_on: dict[int, float] = {}
     for pid, seconds in before.cpu_seconds.items():
@@ -206,9 +211,12 @@ def _passed_on(before: Look, after: Look) -> dict[int, float]:
     return passed_on
 
 
-def _is_in(look: Look, process: SeenProcess) -> bool:
+def _is_in(look: Snapshot, process: SeenProcess) -> bool:
     found = look.seen.get(process.pid)
     return found is not None and found.start_ticks == process.start_ticks
+
+
+# --- what /proc says; no rights are needed, and processes that end are left out
 
 
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096

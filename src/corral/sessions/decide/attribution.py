@@ -108,6 +108,9 @@ def _may_be_silent(process: Recognised, cover: HookCover, age_s: float) -> bool:
     return cover.servers_report and process.mode is ProcessMode.SERVER
 
 
+# --- whether reports count
+
+
 GAP = "gap"
 """The rule by which a report is not believed any more."""
 WITNESS = "written"
@@ -195,6 +198,9 @@ def named_process(claim: Claim) -> ProcessIdentity | None:
     if claim.boot_id is None or claim.pid_ns is None or claim.start_ticks is None:
         return None
     return ProcessIdentity(claim.boot_id, claim.pid_ns, claim.pid, claim.start_ticks)
+
+
+# --- writes as a witness: what no known process explains was written by somebody; a doubt, never a proof
 
 
 FLUSH_S = 30.0

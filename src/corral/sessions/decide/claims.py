@@ -12,6 +12,8 @@ from corral.model.open_sessions import current_positions
 from corral.model.process import Opening, OwnLog, ProcessIdentity, Recognised
 from corral.model.verdict import ClaimVerdict, Liveness
 
+# --- of a journal
+
 
 def current_sessions(journal: Journal) -> tuple[JournalEvent, ...]:
     """The starts of the sessions that the process serves, oldest first.
@@ -85,6 +87,9 @@ def _claim_of_start(journal: Journal, start: JournalEvent, ended_at: float | Non
         end_reason=end_reason,
         many=journal.many,
     )
+
+
+# --- of the log that a process keeps open
 
 
 DISAGREE = "disagree"
@@ -177,6 +182,9 @@ def _is_other_word(verdict: ClaimVerdict) -> bool:
 def _is_refuted(verdict: ClaimVerdict, logs: Mapping[ProcessIdentity, set[str]]) -> bool:
     named = logs.get(verdict.identity) if verdict.identity is not None else None
     return bool(named) and verdict.claim.session_id not in named
+
+
+# --- of a child
 
 
 def child_claims(recognised: Iterable[Recognised]) -> list[Claim]:

@@ -11,6 +11,9 @@ from corral.model.claim import AUTHORITY, Claim, ClaimKind
 from corral.model.process import HostFacts, ProcessIdentity, Recognised
 from corral.model.verdict import OUTRANKED, ClaimVerdict, Liveness
 
+# --- who wrote a record that does not say so
+
+
 _EXACT = (ClaimKind.REGISTRY, ClaimKind.JOURNAL)
 
 
@@ -70,6 +73,9 @@ def _began_at(claim: Claim, host: HostFacts) -> float | None:
     return host.booted_at + since_boot if claim.boot_id == host.boot_id else None
 
 
+# --- which came with a copy of a home
+
+
 _BESIDE_SESSIONS = (ClaimKind.REGISTRY, ClaimKind.RUNTIME)
 
 
@@ -116,6 +122,9 @@ def _judge_copy(
     lacks = "nothing says that it uses this home" if home is None else "it wrote this record into another directory"
     reason = f"pid {identity.pid} runs, but {lacks}: the record may have come with a copy"
     return verdict.doubted("copied", reason)
+
+
+# --- which its process has left behind
 
 
 _DOUBTED_BY_CLOCK = ("tolerance", "clock-step")

@@ -1,4 +1,4 @@
-"""Whether one claim holds: does the process it names still run, is it the same one, and is it here?"""
+"""Whether one claim holds: does the process it names still run, is it the same one, and is it on this host?"""
 
 from __future__ import annotations
 
@@ -327,6 +327,9 @@ def _duration(seconds: float) -> str:
         if abs(seconds) >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.2f} s"
+
+
+# --- whether two host names can mean the same machine
 
 
 # Names that installers give to every machine: two machines that share a home may both be called so.

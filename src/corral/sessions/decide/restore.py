@@ -116,6 +116,9 @@ def _refuse(reason: Refusal, message: str, *remedy: str) -> Refused:
     return Refused(reason=reason, message=message, remedy=remedy)
 
 
+# --- of a session that somebody has
+
+
 def is_served(verdict: SessionVerdict, *, anyway: bool = False) -> bool:
     """Whether somebody has it, so that nothing on disk matters.
 
