@@ -13,7 +13,7 @@ from corral.sidecar.processes_linux import read_booted_at
 
 # include/linux/proc_ns.h: the first namespaces have fixed numbers.
 _INITIAL_UTS_NS = 4026531838
-_INITIAL_PID_NS = 4026531836
+INITIAL_PID_NS = 4026531836
 _INITIAL_TIME_NS = 4026531834
 # include/uapi/linux/pidfd.h, Linux 6.11: what a pidfd says even where no /proc is mounted.
 _PIDFD_GET_NAMESPACE = {"pid": 0xFF05, "time": 0xFF07, "uts": 0xFF0A}
@@ -68,7 +68,7 @@ def read_host_facts() -> HostFacts:
         now=time.time(),
         awake=time.monotonic(),
         pid_ns=pid_ns or 0,
-        pid_ns_is_initial=pid_ns in (0, _INITIAL_PID_NS),
+        pid_ns_is_initial=pid_ns in (0, INITIAL_PID_NS),
         uts_ns_is_initial=uts_ns in (None, _INITIAL_UTS_NS),
         uid=os.geteuid() if hasattr(os, "geteuid") else 0,
         ticks_per_second=TICKS_PER_SECOND,
@@ -120,25 +120,16 @@ _NETWORK_TYPES = (
 )
 
 
-class _Mounts:
-    """The mount table, read when first asked and again when a device turns up that it did not have."""
-
-    def __init__(self) -> None:
-        self._is_network: dict[int, bool] = {}
-
-    def is_network(self, device: int) -> bool:
-        if device not in self._is_network:
-            self._is_network.update(parse_mountinfo(_read_mountinfo()))
-            self._is_network.setdefault(device, False)  # a subvolume, or no table: nothing says network
-        return self._is_network[device]
-
-
-_mounts = _Mounts()
+_mounts: dict[int, bool] = {}
+"""By device: whether it is a network filesystem. Read when first asked, and again for a device that it lacks."""
 
 
 def is_network_device(device: int) -> bool:
     """For the `st_dev` of a file that was just read."""
-    return _mounts.is_network(device)
+    if device not in _mounts:
+        _mounts.update(parse_mountinfo(_read_mountinfo()))
+        _mounts.setdefault(device, False)  # a subvolume, or no table: nothing says network
+    return _mounts[device]
 
 
 def is_on_network(path: str) -> bool:

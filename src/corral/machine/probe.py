@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import select
 import signal
 import sys
 import time
@@ -13,7 +12,9 @@ from typing import NamedTuple
 from msgspec import structs
 
 from corral.machine import procfs
+from corral.machine.descriptors import is_ready
 from corral.machine.host import (
+    INITIAL_PID_NS,
     boot_clock_offset,
     read_boot_id,
     read_comparable_boot_id,
@@ -23,7 +24,6 @@ from corral.machine.host import (
 from corral.model.claim import Claim
 from corral.model.process import ProbeFacts, ProcessIdentity, ProcessState
 
-_INITIAL_PID_NS = 4026531836
 _MAX_PID = 4_194_304
 _ATTEMPTS = 4
 _LATE_S = 2.0
@@ -67,7 +67,7 @@ def probe_claim(claim: Claim) -> ProbeFacts:
             return probe(process.pid, claim.written_at)
     others = all(process.pid_ns is not None and _shares_clock(process.pid) for process in holders)
     # From the first namespace all others can be seen, unless /proc hides processes from us.
-    if others and own == _INITIAL_PID_NS and procfs.is_ours() and procfs.read_stat(1) is not None:
+    if others and own == INITIAL_PID_NS and procfs.is_ours() and procfs.read_stat(1) is not None:
         return ProbeFacts(pid=claim.pid, state=ProcessState.GONE, pid_ns=claim.pid_ns)
     return ProbeFacts(pid=claim.pid, state=ProcessState.HIDDEN)
 
@@ -90,10 +90,11 @@ def _look(pid: int, written_at: float | None) -> ProbeFacts | None:
         return _look_without_handle(pid, written_at)
     try:
         if not procfs.is_ours():
-            return None if _has_ended(handle) else ProbeFacts(pid=pid, state=ProcessState.NO_PROC)
+            return None if is_ready(handle, 0.0) else ProbeFacts(pid=pid, state=ProcessState.NO_PROC)
         stat = procfs.read_stat(pid)
         facts = _describe(pid, stat, written_at)
-        if not _has_ended(handle):
+        # A pidfd is ready from the exit of the last thread on, also while the zombie waits.
+        if not is_ready(handle, 0.0):
             if facts.state is ProcessState.ZOMBIE:
                 # Only its first thread has ended; the others run on.
                 return _describe(pid, stat._replace(state="S") if stat else None, written_at)
@@ -154,13 +155,6 @@ def _inner(pid: int, written_at: float | None) -> tuple[int, ...]:
         return ()
     found = read_inner_pids(written_at).find(pid)
     return tuple(process.pid for process in found if written_at is None or process.started_at <= written_at + _CLOSE_S)
-
-
-def _has_ended(handle: int) -> bool:
-    """A pidfd is readable from the exit of the last thread on, also while the zombie waits."""
-    watch = select.poll()
-    watch.register(handle, select.POLLIN)
-    return bool(watch.poll(0))
 
 
 def _exists(pid: int) -> bool:

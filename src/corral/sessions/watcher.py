@@ -17,6 +17,7 @@ from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.selection import NOTEWORTHY, Selection
 from corral.model.session import Degraded, Session, Survey
+from corral.model.verdict import State
 from corral.providers.contract import Provider
 from corral.providers.registry import all_providers
 from corral.sessions.decide.changes import find_agent_change, find_changes, find_served
@@ -92,15 +93,11 @@ class Watcher:
         with self._lock:
             parts = list(self._parts.values())
             degraded = self._troubles
-        counts = dict(parts[0].counts) if parts else {}
-        for part in parts[1:]:
-            for state, count in part.counts.items():
-                counts[state] = counts.get(state, 0) + count
         return Survey(
             hostname=parts[0].hostname if parts else "",
             taken_at=max((part.taken_at for part in parts), default=0.0),
             sessions=tuple(session for part in parts for session in part.sessions),
-            counts=counts,
+            counts=dict(sum((Counter(part.counts) for part in parts), Counter[State]())),
             unattributed=tuple(one for part in parts for one in part.unattributed),
             no_session_yet=tuple(one for part in parts for one in part.no_session_yet),
             homes=tuple(one for part in parts for one in part.homes),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Container
 
 from msgspec import Struct, structs
 
@@ -194,32 +194,20 @@ def find_served(
         for process in (*survey.unattributed, *survey.no_session_yet)
         if process.pid in depths and provider in (None, process.provider)
     ]
-    served = [
-        (depths[identity.pid], session, identity)
-        for session in survey.sessions
-        for identity in session.verdict.processes
-        if identity.pid in depths and provider in (None, session.provider) and _is(table, identity)
-    ]
-    nearest = min((depth for depth, _, _ in served), default=None)
+    served = [one for one in _list_served(depths, survey, table) if provider in (None, one.session.provider)]
+    nearest = min((depths[one.agent.pid] for one in served), default=None)
     if nearest is None or min(silent, default=nearest) < nearest:
         return None
-    found = [(session, identity) for depth, session, identity in served if depth == nearest]
-    if len(found) > 1:
-        return f"it serves {len(found)} sessions"
-    return Served(session=found[0][0], agent=found[0][1])
+    found = [one for one in served if depths[one.agent.pid] == nearest]
+    return found[0] if len(found) == 1 else f"it serves {len(found)} sessions"
 
 
 def list_shared(child: ProcessIdentity, survey: Survey, table: ProcessTable) -> list[Session]:
     """The sessions of the terminal's program, and of what runs below it, that share their process with another."""
-    depths = _depths(child.pid, table)
-    served = [
-        (identity, session)
-        for session in survey.sessions
-        for identity in session.verdict.processes
-        if session.state is State.LIVE and identity.pid in depths and _is(table, identity)
-    ]
-    count = Counter(identity for identity, _ in served)
-    return [session for identity, session in served if count[identity] > 1]
+    served = _list_served(_depths(child.pid, table), survey, table)
+    live = [one for one in served if one.session.state is State.LIVE]
+    count = Counter(one.agent for one in live)
+    return [one.session for one in live if count[one.agent] > 1]
 
 
 def _depths(pid: int, table: ProcessTable) -> dict[int, int]:
@@ -229,9 +217,14 @@ def _depths(pid: int, table: ProcessTable) -> dict[int, int]:
     return depths
 
 
-def _is(table: ProcessTable, identity: ProcessIdentity) -> bool:
-    process = table.find(identity.pid)
-    return process is not None and process.identity == identity
+def _list_served(depths: Container[int], survey: Survey, table: ProcessTable) -> list[Served]:
+    """What these processes serve, as far as each is still the one that was verified."""
+    return [
+        Served(session=session, agent=identity)
+        for session in survey.sessions
+        for identity in session.verdict.processes
+        if identity.pid in depths and (process := table.find(identity.pid)) and process.identity == identity
+    ]
 
 
 # --- JSON, documented in docs/json.md
