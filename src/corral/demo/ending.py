@@ -172,5 +172,5 @@ def _cut_off(holder: ProcessIdentity) -> None:
     deadline = time.monotonic() + _GONE_SECONDS
     while _lives(holder):
         if time.monotonic() > deadline:
-            raise CorralError(f"pid {holder.pid} did not end, not even by SIGKILL: the kernel holds it")
+            raise CorralError(f"pid {holder.pid} did not end, even after SIGKILL: it is stuck in the kernel")
         time.sleep(0.005)

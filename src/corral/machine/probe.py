@@ -263,7 +263,7 @@ def send_signal(identity: ProcessIdentity, signum: int) -> Sent | NotSent:
     try:
         handle = os.pidfd_open(identity.pid)
     except OSError as error:
-        return NotSent(f"pid {identity.pid} can't be held: {error.strerror}")
+        return NotSent(f"pid {identity.pid} can't be watched: {error.strerror}")
     try:
         # A number can't be given away while its process is held alive: what the look finds is what we hold,
         # or else the signal ends at a process that is already dead.
@@ -279,7 +279,7 @@ def send_signal(identity: ProcessIdentity, signum: int) -> Sent | NotSent:
 
 def _mismatch(identity: ProcessIdentity, facts: ProbeFacts) -> str | None:
     if not identity.boot_id or identity.boot_id != read_comparable_boot_id():
-        return f"pid {identity.pid} was of another boot"
+        return f"pid {identity.pid} belonged to another boot"
     if facts.state is not ProcessState.RUNNING:
         return f"pid {identity.pid} is {facts.state}"
     if (facts.start_ticks, facts.pid_ns) != (identity.start_ticks, identity.pid_ns):

@@ -28,6 +28,7 @@ from corral.model.journal import Journal
 from corral.model.key import Home
 from corral.model.process import NOTHING, WHOLE_HOME, DirectoryId, HostFacts, Reach, Recognised
 from corral.model.record import Resting, SessionRecord, SidecarHint, Skipped
+from corral.model.restore import Program
 from corral.model.session import Degraded
 from corral.providers.asking import Asker
 from corral.providers.contract import Environment, Provider
@@ -94,6 +95,11 @@ def environment(config: Config, cache: Cache, *, probing: bool = False) -> Envir
     )
 
 
+def find_program(provider: Provider, env: Environment, asker: Asker) -> Program | None:
+    """The CLI's program: the one the config names, else the provider's own search."""
+    return asker.ask(provider, "find its program", lambda: provider.find_program(env), lambda _: None)
+
+
 def gather(
     env: Environment,
     state_dir: str,
@@ -122,7 +128,7 @@ def gather(
     for provider in all_providers() if providers is None else providers:
         mine = _recognise_all(asker, provider, concerned, table)
         if (why := asker.find_failure(provider, _RECOGNISE)) is not None:
-            unseen[provider.name] = f"a running process may be {provider.capabilities.title} unseen: {why}"
+            unseen[provider.name] = f"corral may not see a running {provider.capabilities.title}: {why}"
         reports: list[Journal] = []
         for entry in read_journals(state_dir, provider.name):
             if isinstance(entry, Skipped):

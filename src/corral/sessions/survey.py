@@ -26,7 +26,7 @@ from corral.sessions.cache import Cache
 from corral.sessions.decide.attribution import BY_HOOK, Attribution
 from corral.sessions.decide.restore import decide_served, is_served, plan_restore
 from corral.sessions.entries import Entry, select_entries
-from corral.sessions.gather import environment, gather
+from corral.sessions.gather import environment, find_program, gather
 from corral.sessions.judging import judge_claims
 from corral.state.launches import Launch, Launches
 
@@ -184,11 +184,8 @@ class _Answerer:
         )
 
     def _program(self, provider: Provider) -> Program | None:
-        """The CLI's program: the one the config names, else the provider's own search."""
         if provider.name not in self._programs:
-            self._programs[provider.name] = self._asker.ask(
-                provider, "find its program", lambda: provider.find_program(self._env), lambda _: None
-            )
+            self._programs[provider.name] = find_program(provider, self._env, self._asker)
         return self._programs[provider.name]
 
     def _terminal(self, verdict: SessionVerdict) -> str | None:

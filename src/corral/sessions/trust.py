@@ -255,7 +255,9 @@ class _Trust:
             )
         if process.mode is ProcessMode.SERVER:
             return f"quit pid {pid} before you resume: this server does not report what it opens"
-        return f"restart pid {pid}: it does not report, though the hooks work (has it a configuration of its own?)"
+        return (
+            f"restart pid {pid}: it does not report, though the hooks work (does it have a configuration of its own?)"
+        )
 
 
 def _reporting_of(found: Installation) -> Reporting:

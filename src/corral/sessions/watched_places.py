@@ -61,9 +61,9 @@ class WatchedPlaces:
     def troubles(self) -> list[Degraded]:
         reasons: list[str] = []
         if self._problem is not None:
-            reasons.append(f"{self._problem}; all sessions are looked at every few seconds instead")
+            reasons.append(f"{self._problem}; so all sessions are checked every few seconds")
         if self._lost_at is not None and time.monotonic() - self._lost_at < _REPORT_LOSS_SECONDS:
-            reasons.append("the kernel dropped events within the last minute; all sessions were looked at again")
+            reasons.append("the kernel dropped events within the last minute; so all sessions were checked again")
         return [Degraded(provider="corral", step="watch directories", reason=reason) for reason in reasons]
 
     def follow(self, provider: str, survey: Survey) -> bool:

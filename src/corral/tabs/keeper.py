@@ -115,7 +115,7 @@ class TabKeeper:
         with self._lock:
             last = self._last.get(tab)
         try:
-            opened = self._restorer.open_tab(tab, size=size, anyway=anyway, agree=agree, report=_unheard, last=last)
+            opened = self._restorer.open_tab(tab, size=size, anyway=anyway, agree=agree, last=last)
         except RefusedError as error:
             self._note_refusal(tab, error.refused)
             raise
@@ -134,7 +134,7 @@ class TabKeeper:
         """Raises RefusedError; every one is a line in the log."""
         try:
             opened = self._restorer.open_session(
-                session, size=size, anyway=anyway, agree=agree, report=_unheard, attach_only=attach_only
+                session, size=size, anyway=anyway, agree=agree, attach_only=attach_only
             )
         except RefusedError as error:
             self.log.write(
@@ -355,10 +355,6 @@ def _foreseen(tab: Tab, session: Session | None) -> RefusalReport | None:
     if tab.standing is not Standing.LOST or session is None or not isinstance(session.restore, Refused):
         return None
     return report_refusal(session.restore)
-
-
-def _unheard(text: str) -> None:
-    """Progress of a start: the tab's state shows it."""
 
 
 def _name(provider: Provider | None) -> str:

@@ -110,7 +110,7 @@ def kill_process(identity: ProcessIdentity, report: Callable[[str], None]) -> En
                 send_signal(identity, signal.SIGCONT)  # one that is stopped could not end
             if is_ready(death, wait_seconds):
                 return Ended(identity=identity, by=last)
-        message = f"pid {identity.pid} did not end, not even by SIGKILL: the kernel holds it"
+        message = f"pid {identity.pid} did not end, even after SIGKILL: it is stuck in the kernel"
         raise refuse(Refusal.NOT_ENDED, message)
     finally:
         os.close(death)

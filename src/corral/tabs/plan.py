@@ -12,6 +12,7 @@ from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, Wait
 from corral.model.session import Session
+from corral.model.tab import Opened
 from corral.model.terminal import Standing
 from corral.sessions.decide.restore import refuse_live
 
@@ -37,43 +38,31 @@ class TabFacts(Struct, frozen=True, kw_only=True):
     """The home that it was opened in, if that is gone."""
 
 
-class AttachTab(Struct, frozen=True):
-    """Its terminal (or the one that has its session) is there."""
-
-    tab: str
-
-
 class ResumeTab(Struct, frozen=True):
     """Start the provider's program on this session, in a new terminal for the same tab."""
 
     key: SessionKey
 
 
-class WaitForTab(Struct, frozen=True):
-    """It was started, and its provider has not spoken yet."""
-
-    pid: int
-
-
-TabPlan = AttachTab | ResumeTab | WaitForTab | Refused
+TabPlan = Opened | ResumeTab | Refused
 
 
 def plan_tab(facts: TabFacts) -> TabPlan:
-    """The one way to open it, or why there is none."""
+    """The one way to open it, or why there is none; `Opened` where nothing has to be started."""
     if facts.standing is Standing.RUNNING:
-        return AttachTab(facts.tab)
+        return Opened(tab=facts.tab, plan="attach")
     if (refused := refuse_tab(facts)) is not None:
         return refused
     assert facts.last is not None
     if facts.served_in is not None:
-        return AttachTab(facts.served_in)
+        return Opened(tab=facts.served_in, plan="attach")
     match facts.plan:
         case None:
             return _refuse(Refusal.TRANSCRIPT_MISSING, "its conversation is not on disk (any more)")
         case Attach():
             return refuse_live(facts.plan)
         case Wait():
-            return WaitForTab(facts.plan.pid)
+            return Opened(tab=facts.tab, plan="wait")
         case Resume():
             return ResumeTab(facts.last)
         case Refused():
@@ -87,7 +76,7 @@ def refuse_tab(facts: TabFacts) -> Refused | None:
     if facts.damage is not None:
         return _refuse(
             Refusal.IDENTITY_INVALID,
-            f"what was recorded of this tab can't be read: {facts.damage}",
+            f"the record of this tab can't be read: {facts.damage}",
             "open its conversation from the list of sessions, and close this tab",
         )
     if facts.home_missing is not None:

@@ -66,8 +66,10 @@ class Starting:
     Entering raises RefusedError while another corral starts the same session.
     """
 
-    def __init__(self, key: SessionKey, what: str, *, anyway: bool = False, agree: Agree, report: Report) -> None:
-        """`what` says what does not happen when it is refused: "… is not resumed"."""
+    def __init__(
+        self, key: SessionKey, what: str, *, anyway: bool = False, agree: Agree, report: Report = lambda _: None
+    ) -> None:
+        """`what` says what does not happen when it is refused: "… is not resumed"; `report` gets what is waited for."""
         self._key = key
         self._what = what
         self._anyway = anyway
@@ -273,7 +275,7 @@ class Starting:
         )
 
     def _not_recorded(self, error: OSError) -> RefusedError:
-        message = f"the start could not be recorded first: {error.filename or places.state_dir()}: {error.strerror}"
+        message = f"corral could not record the start first: {error.filename or places.state_dir()}: {error.strerror}"
         return self.refuse(Refused(reason=Refusal.SPAWN_FAILED, message=message))
 
 

@@ -266,7 +266,7 @@ class _Dividing:
         elif owners.get(number) in theirs:
             reason = f"its {what} {number} has processes of several sessions in it"
         else:
-            reason = f"its {what} is that of pid {number} ({leader.name}), which is of no session"
+            reason = f"its {what} is that of pid {number} ({leader.name}), which belongs to no session"
         return _Finding(frozenset(theirs), grounds, theirs == {owners.get(number)}, reason)
 
 
@@ -276,7 +276,7 @@ def _decide(pid: int, said: Sequence[_Finding]) -> tuple[_Server, Grounds] | _St
     if len(owners) == 1:
         return next(iter(owners)), conclusive[0].grounds
     maybe = {key: None for one in said for owner in one.owners for key in _keys(owner)}
-    reason = "its terminal and its kernel session are of different sessions" if owners else said[0].reason
+    reason = "its terminal and its kernel session belong to different sessions" if owners else said[0].reason
     return _Stray(pid, tuple(sorted(maybe, key=_sort_key)), reason)
 
 

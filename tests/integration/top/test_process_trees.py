@@ -101,7 +101,7 @@ def test_what_shares_only_a_shell_with_the_agent_is_listed_and_counted_for_none(
     (stray,) = look["unattributed"]
     assert (stray["pid"], stray["uses"]["processes"]) == (orphan, 1)
     assert [one["session_id"] for one in stray["maybe"]] == ["guest"]
-    assert stray["reason"] == f"its process group is that of pid {agent.process.pid} (sh), which is of no session"
+    assert stray["reason"] == f"its process group is that of pid {agent.process.pid} (sh), which belongs to no session"
     table = lab.world.corral("top").stdout
     assert f"? pid {orphan} " in table and "counted for none" in table
 

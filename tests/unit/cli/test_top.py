@@ -43,7 +43,10 @@ def metering() -> Metering:
     one, *_, other = (each.session.key for each in sessions)
     shared = Tree(pid=9, sessions=(one, other), pids=(9, 10))
     stray = Tree(
-        pid=77, sessions=(one,), reason="its kernel session is that of pid 7 (sh), which is of no session", pids=(77,)
+        pid=77,
+        sessions=(one,),
+        reason="its kernel session is that of pid 7 (sh), which belongs to no session",
+        pids=(77,),
     )
     return Metering(
         hostname="devbox",
@@ -67,7 +70,7 @@ def test_rows_are_in_the_order_of_cpu_then_memory_and_the_unknown_is_no_zero():
     assert lines[6:] == [
         "shared: pid 9 (node) serves 2 sessions (aaaaaaaa, eeeeeeee): 2 processes, 8.0 s CPU, 900 kB (PSS); charged to none",
         "? pid 77 (evil\\x1b[2J): 1 process, 1.0 s CPU, 10 MB (RSS), counted for none; may be of aaaaaaaa: "
-        "its kernel session is that of pid 7 (sh), which is of no session",
+        "its kernel session is that of pid 7 (sh), which belongs to no session",
         "? bbbbbbbb: 2 processes can't be read",
         "? cccccccc: it is away",
     ]

@@ -135,7 +135,7 @@ def test_a_terminal_has_the_sessions_of_its_agents_and_not_of_what_they_start():
 @pytest.mark.parametrize(
     ("orphan", "words"),
     [
-        (seen(30, 1, group=30, session=8), "its kernel session is that of pid 8 (p8), which is of no session"),
+        (seen(30, 1, group=30, session=8), "its kernel session is that of pid 8 (p8), which belongs to no session"),
         (seen(30, 1, group=9, session=9), "the leader of its process group 9 has ended"),
     ],
 )

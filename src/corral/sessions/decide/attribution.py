@@ -140,7 +140,7 @@ def find_gap(reported_at: float, reporting: Reporting | None) -> str | None:
     if reporting.problem is not None:
         return f"its hooks do not work: {reporting.problem}"
     if reported_at < reporting.unbroken_since:
-        return "its hooks were out of order after its last report"
+        return "its hooks did not work for some time after its last report"
     return None
 
 

@@ -9,7 +9,7 @@ from msgspec import structs
 from corral.model.claim import Claim, ClaimKind
 from corral.model.journal import Journal, JournalEvent, JournalEventKind
 from corral.model.open_sessions import current_positions
-from corral.model.process import Opening, OwnLog, ProcessIdentity, Recognised
+from corral.model.process import Opening, ProcessIdentity, Recognised
 from corral.model.verdict import ClaimVerdict, Liveness
 
 # --- of a journal
@@ -118,30 +118,15 @@ def log_claims(recognised: Sequence[Recognised]) -> list[Claim]:
     """One for each process whose log leaves a single session."""
     left = settle_logs(recognised)
     return [
-        _claim_of_log(process, process.home, process.log, lines)
+        structs.replace(
+            _claim_of_process(process, process.home, ClaimKind.LOG, process.log.pid, lines[0].session_id, lines[0].at),
+            path=process.log.path,
+            source="startup" if any(line.is_new for line in lines) else None,
+        )
         for process in recognised
         if process.home is not None and process.log is not None
         if (lines := left.get(process.identity)) and len({line.session_id for line in lines}) == 1
     ]
-
-
-def _claim_of_log(process: Recognised, home: str, log: OwnLog, lines: Sequence[Opening]) -> Claim:
-    return Claim(
-        kind=ClaimKind.LOG,
-        provider=process.provider,
-        home=home,
-        scope=None,
-        session_id=lines[0].session_id,
-        path=log.path,
-        pid=log.pid,
-        written_at=lines[0].at,
-        boot_id=process.identity.boot_id,
-        pid_ns=process.identity.pid_ns,
-        start_ticks=process.identity.start_ticks,
-        work_dir=process.work_dir,
-        version=process.version,
-        source="startup" if any(line.is_new for line in lines) else None,
-    )
 
 
 def weigh_logs(verdicts: Sequence[ClaimVerdict], recognised: Iterable[Recognised]) -> list[ClaimVerdict]:
@@ -163,7 +148,7 @@ def weigh_logs(verdicts: Sequence[ClaimVerdict], recognised: Iterable[Recognised
                 DISAGREE, f"the log of pid {claim.pid} does not name it: it may serve another session"
             )
         elif claim.kind is ClaimKind.LOG and verdict.identity in refuted:
-            reason = f"the log of pid {claim.pid} names it, and another record another session"
+            reason = f"the log of pid {claim.pid} names it, and another record names another session"
             verdict = verdict.doubted(DISAGREE, reason)
         elif claim.kind is ClaimKind.LOG and (scope := scopes.get((verdict.identity, claim.session_id))):
             verdict = structs.replace(verdict, claim=structs.replace(claim, scope=scope))
@@ -190,21 +175,31 @@ def _is_refuted(verdict: ClaimVerdict, logs: Mapping[ProcessIdentity, set[str]])
 def child_claims(recognised: Iterable[Recognised]) -> list[Claim]:
     """One for each process with a running child whose environment names the session it was started in."""
     return [
-        Claim(
-            kind=ClaimKind.CHILD,
-            provider=process.provider,
-            home=process.home,
-            scope=None,
-            session_id=told.session_id,
-            path=f"/proc/{told.child_pid}/environ",
-            pid=told.parent_pid,
-            written_at=told.at,
-            boot_id=process.identity.boot_id,
-            pid_ns=process.identity.pid_ns,
-            start_ticks=process.identity.start_ticks,
-            work_dir=process.work_dir,
-            version=process.version,
+        structs.replace(
+            _claim_of_process(process, process.home, ClaimKind.CHILD, said.parent_pid, said.session_id, said.at),
+            path=f"/proc/{said.child_pid}/environ",
         )
         for process in recognised
-        if process.home is not None and (told := process.told) is not None
+        if process.home is not None and (said := process.told) is not None
     ]
+
+
+def _claim_of_process(
+    process: Recognised, home: str, kind: ClaimKind, pid: int, session_id: str, written_at: float
+) -> Claim:
+    """Of a process that runs: its identity is known exactly. `pid` is its number in its own namespace."""
+    return Claim(
+        kind=kind,
+        provider=process.provider,
+        home=home,
+        scope=None,
+        session_id=session_id,
+        path="",
+        pid=pid,
+        written_at=written_at,
+        boot_id=process.identity.boot_id,
+        pid_ns=process.identity.pid_ns,
+        start_ticks=process.identity.start_ticks,
+        work_dir=process.work_dir,
+        version=process.version,
+    )

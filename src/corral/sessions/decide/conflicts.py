@@ -169,7 +169,7 @@ def _judge_rival(
     if any(names_same(other.claim, claim) and _outranks(other.claim) for other in group):
         return verdict
     if (left := _left(verdict.identity, claim, ended)) is not None:
-        reason = f"pid {claim.pid} left the session after the record, says its {left.kind}"
+        reason = f"pid {claim.pid} left the session after the record, according to its {left.kind}"
         return verdict.refuted("superseded", reason)
     rivals = [other for other in group if not names_same(other.claim, claim) and not other.claim.many]
     if (ranking := _newest(other for other in rivals if _outranks(other.claim))) is not None:
@@ -178,7 +178,7 @@ def _judge_rival(
     if newest is None or (newest.claim.written_at or 0.0) < (claim.written_at or 0.0):
         return verdict
     if newest.claim.written_at == claim.written_at:
-        reason = f"pid {claim.pid} named {newest.claim.session_id} at the same time: one of them was left"
+        reason = f"pid {claim.pid} named {newest.claim.session_id} at the same time: it left one of them"
         return verdict.doubted("tie", reason)
     return _superseded(verdict, newest.claim)
 
@@ -238,4 +238,4 @@ def _superseded(verdict: ClaimVerdict, by: Claim) -> ClaimVerdict:
 
 
 def _outranked(verdict: ClaimVerdict, by: Claim) -> ClaimVerdict:
-    return verdict.refuted(OUTRANKED, f"pid {by.pid} serves {by.session_id}, says its {by.kind}")
+    return verdict.refuted(OUTRANKED, f"pid {by.pid} serves {by.session_id}, according to its {by.kind}")

@@ -90,7 +90,7 @@ class _Case(NamedTuple):
     def dead_on_this_host(self, rule: str, reason: str) -> ClaimVerdict:
         """Stale, if the record is surely of this host."""
         if self.may_be_of_a_namesake:
-            doubt = f"{reason}; but the network home may be shared by hosts named alike"
+            doubt = f"{reason}; but the network home may be shared by hosts with the same name"
             return self.unknown("shared-home", doubt)
         if self.named is not HostMatch.SAME:
             doubt = f"{reason}; but {self.claim.hostname!r} may be another host"
@@ -139,7 +139,7 @@ def _decide_exactly(case: _Case, wanted: _Exact) -> ClaimVerdict:
     if wanted.boot_id != host.boot_id:
         if case.named is HostMatch.OTHER:
             return case.remote()
-        return case.dead_on_this_host("reboot", f"pid {claim.pid} was of another boot of the machine")
+        return case.dead_on_this_host("reboot", f"pid {claim.pid} belonged to another boot of the machine")
     # The boot id is random per boot: from here on the record is of this machine, whatever it is called now.
     if wanted.pid_ns is not None and wanted.pid_ns != host.pid_ns:
         return _decide_in_other_namespace(case, wanted)
@@ -200,13 +200,13 @@ def _decide_by_time(case: _Case) -> ClaimVerdict:
         case ProcessState.HIDDEN | ProcessState.NO_PROC:
             return _decide_unseen(case, probe)
         case ProcessState.KERNEL if claim.pid_ns is None and (_late(written, probe) or 0.0) <= CLOCK_TOLERANCE_S:
-            reason = f"pid {pid} is a kernel thread here: the record is of another PID namespace"
+            reason = f"pid {pid} is a kernel thread here: the record belongs to another PID namespace"
             return case.unknown("foreign-namespace", reason, elsewhere=True)
         case ProcessState.GONE | ProcessState.ZOMBIE | ProcessState.THREAD | ProcessState.KERNEL:
             return case.dead_in_this_namespace(*_say_dead(pid, probe.state))
         case ProcessState.RUNNING:
             if pid == 1 and host.pid_ns_is_initial and claim.pid_ns is None:
-                reason = "pid 1 is the machine's init here: the record is of another PID namespace"
+                reason = "pid 1 is the machine's init here: the record belongs to another PID namespace"
                 return case.unknown("foreign-namespace", reason, elsewhere=True)
             return _decide_running(case, probe)
         case _:
@@ -235,9 +235,9 @@ def _decide_running(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
         if claim.start_ticks != probe.start_ticks:
             return case.dead_in_this_namespace("reused", _ticks_differ(pid, claim.start_ticks, probe))
         if late is None:
-            return case.unknown("boot-unknown", f"pid {pid} began at that tick, but perhaps of another boot")
+            return case.unknown("boot-unknown", f"pid {pid} began at that tick, but perhaps in another boot")
         if late > CLOCK_TOLERANCE_S:
-            reason = f"pid {pid} began at that tick, yet {_duration(late)} after the record"
+            reason = f"pid {pid} began at that tick, but {_duration(late)} after the record"
             return case.unknown("clock-step", reason)
         return case.live("start-ticks", _ticks_agree(pid, probe, case.host), probe)
     if late is None:
@@ -252,7 +252,7 @@ def _decide_running(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
         reason = f"pid {pid} began before the record, which may be of the host's pid {pid} instead"
         return case.unknown("pid-namespace", reason)
     if case.may_be_of_a_namesake:
-        reason = f"pid {pid} began before the record, but the network home may be shared by hosts named alike"
+        reason = f"pid {pid} began before the record, but the network home may be shared by hosts with the same name"
         return case.unknown("shared-home", reason)
     if claim.owner_uid not in (None, 0, probe.uid):
         reason = f"the record belongs to uid {claim.owner_uid}, and pid {pid} runs as uid {probe.uid}"

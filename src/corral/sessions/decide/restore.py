@@ -23,7 +23,7 @@ def plan_restore(
     `anyway` overrides `maybe_open` and `claimed_elsewhere`, and nothing else. `title` is how people call the provider.
     """
     if not is_valid_id(session_id):
-        return _refuse(Refusal.IDENTITY_INVALID, "its id is not one that a provider gives")
+        return _refuse(Refusal.IDENTITY_INVALID, "its id is not valid")
     if is_served(verdict, anyway=anyway):
         return decide_served(verdict)
     if not anyway and (doubt := _maybe_open(verdict)):
