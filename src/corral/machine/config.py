@@ -32,7 +32,7 @@ class Config(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, OwnPrice] = {}
     """Own prices by model name."""
     currency: Currency | None = None
-    """In which money is shown; None: US dollars, as the prices are."""
+    """The currency in which money is shown; None: US dollars, like the prices."""
     plans: Mapping[str, Decimal] = {}
     """What a plan costs a month, in that currency; only shown."""
     budgets: Mapping[str, Decimal] = {}
@@ -40,7 +40,7 @@ class Config(Struct, frozen=True, kw_only=True):
     detach_key: str = "ctrl-\\"
     """What leaves an attached terminal: `ctrl-` and a letter or one of `\\ ] ^ _`."""
     problem: str | None = None
-    """Why the file could not be used; the defaults hold then."""
+    """Why the file could not be used; then the defaults are in force."""
 
 
 def config_path() -> str:

@@ -48,7 +48,7 @@ def parse_config(path: str, data: bytes) -> Config:
 
 
 def _path(setting: str, text: str) -> str:
-    """The same wherever corral is called."""
+    """An absolute path, so that it means the same wherever corral is called."""
     path = os.path.expanduser(text)
     if not os.path.isabs(path):
         raise ValueError(f"{setting}: {text!r} must be an absolute path, or begin with ~/")

@@ -30,7 +30,7 @@ def read_boot_id() -> str | None:
 
 
 def read_comparable_boot_id() -> str | None:
-    """The boot id, or None where our start ticks are not those that others on this boot see.
+    """The boot id, or None where our start ticks differ from those that others on this boot see.
 
     A private time namespace shifts field 22 of /proc/PID/stat: exact comparison with ticks written
     outside it would call a living process reused. Start times stay right, as the clock shifts with them.
@@ -133,7 +133,7 @@ def is_network_device(device: int) -> bool:
 
 
 def is_on_network(path: str) -> bool:
-    """False also when the path can't be looked at: then nothing was read from it either."""
+    """False also when the path can't be read: then nothing was read from it either."""
     try:
         return is_network_device(os.stat(path).st_dev)
     except (OSError, ValueError):
@@ -141,7 +141,7 @@ def is_on_network(path: str) -> bool:
 
 
 def parse_mountinfo(text: str) -> dict[int, bool]:
-    """Device number → is it a network filesystem. Lines of another shape are passed over."""
+    """Device number → is it a network filesystem. Lines of another shape are ignored."""
     found: dict[int, bool] = {}
     for line in text.splitlines():
         mount, _, source = line.partition(" - ")

@@ -32,7 +32,7 @@ _MAX_COMMAND_LINE = 1 << 16
 
 
 def probe(pid: int, claim_written_at: float | None) -> ProbeFacts:
-    """What is true of this PID now. Costs some ten microseconds; never raises, never signals.
+    """What is true of this PID now. Costs about ten microseconds; never raises, never signals.
 
     With the time of the record it is asked for, also the facts that only matter when the process is too
     young for it: working directory, names, and who has this number in a container.
@@ -44,7 +44,7 @@ def probe(pid: int, claim_written_at: float | None) -> ProbeFacts:
     for _ in range(_ATTEMPTS):
         if (facts := _look(pid, claim_written_at)) is not None:
             return facts
-    # Its owner changed at every look: whoever wrote the record has not been among the living for long.
+    # Another process had the number at every look: the writer of the record ended long ago.
     return _gone(pid, claim_written_at)
 
 
@@ -96,7 +96,7 @@ def _look(pid: int, written_at: float | None) -> ProbeFacts | None:
         # A pidfd is ready from the exit of the last thread on, also while the zombie waits.
         if not is_ready(handle, 0.0):
             if facts.state is ProcessState.ZOMBIE:
-                # Only its first thread has ended; the others run on.
+                # Only its first thread has ended; the others still run.
                 return _describe(pid, stat._replace(state="S") if stat else None, written_at)
             return facts
         return facts if facts.state is ProcessState.ZOMBIE else None
@@ -265,8 +265,8 @@ def send_signal(identity: ProcessIdentity, signum: int) -> Sent | NotSent:
     except OSError as error:
         return NotSent(f"pid {identity.pid} can't be watched: {error.strerror}")
     try:
-        # A number can't be given away while its process is held alive: what the look finds is what we hold,
-        # or else the signal ends at a process that is already dead.
+        # A number is not reused while its process lives: what the look finds is what the pidfd holds,
+        # or else the signal goes to a process that is already dead.
         if (problem := _mismatch(identity, probe(identity.pid, None))) is not None:
             return NotSent(problem)
         signal.pidfd_send_signal(handle, signum)

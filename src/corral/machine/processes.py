@@ -58,7 +58,7 @@ class Process:
 
     @cached_property
     def cwd_id(self) -> DirectoryId | None:
-        """Device and inode of its working directory, whatever it is called by now; None when it can't be read."""
+        """Device and inode of its working directory, whatever its path is now; None when it can't be read."""
         return identify(f"/proc/{self.pid}/cwd")
 
     @cached_property
@@ -137,7 +137,7 @@ class ProcessTable:
         return iter(self._by_pid.values())
 
     def lock_holders(self, file: FileId) -> list[Process]:
-        """The processes that hold a lock on a file, by the kernel's list, read once; each has the file open still."""
+        """The processes that hold a lock on a file, by the kernel's list, read once; each still has the file open."""
         found = (self.find(pid) for pid in self._locks.get(file, ()))
         return [process for process in found if process is not None and has_open(process.pid, file)]
 
@@ -201,7 +201,7 @@ def list_locks() -> dict[FileId, tuple[int, ...]]:
 
 
 def has_open(pid: int, file: FileId) -> bool:
-    """Whether a process has this very file open now; False where that can't be seen."""
+    """Whether a process has exactly this file open now; False where that can't be seen."""
     try:
         numbers = os.listdir(f"/proc/{pid}/fd")
     except OSError:
@@ -217,7 +217,7 @@ def has_open(pid: int, file: FileId) -> bool:
     return False
 
 
-# --- which directory a process means by a path, and whether another user could be at work in one of ours
+# --- which directory a process means by a path, and whether another user could work in one of ours
 
 
 _GROUPS = re.compile(rb"^(?:Gid|Groups):\s*([\d \t]*)$", re.MULTILINE)

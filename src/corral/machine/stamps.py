@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 _WORTH_FORKING = 8_000
 _OWN_SHARE = 0.45
-"""What the parent looks at itself: it has the cache to read besides."""
+"""The parent's share of the work: it also has to read the cache."""
 FIELDS = 5
 """Numbers for each name: mtime in ns, size in bytes, inode, mode, ctime in ns. All -1: nothing is there, or it can't be
 seen. Only the last shows a file that was written in place and given its old time again."""
@@ -93,7 +93,7 @@ def _look(group: Group) -> bytes:
 
 
 def to_stamp(seen: os.stat_result) -> tuple[int, ...]:
-    """The numbers of something that was looked at otherwise."""
+    """The same numbers, from a stat result."""
     return seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode, seen.st_ctime_ns
 
 

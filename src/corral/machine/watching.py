@@ -118,9 +118,9 @@ class DirectoryWatch:
 
 _LOOK_SECONDS = 0.4
 _REST = 200.0
-"""A look is followed by a pause of so many times its own length: it costs half a percent of a core at most."""
+"""After a look comes a pause this many times as long: it costs half a percent of a core at most."""
 _YOUNG_SECONDS = 4.0
-"""So long a new process is looked at again: a launcher becomes the agent by exec, under the same number."""
+"""How long a new process is looked at again: a launcher becomes the agent by exec, with the same PID."""
 
 
 class NewProcesses:
@@ -134,7 +134,7 @@ class NewProcesses:
         """When to look next, on the monotonic clock."""
         self._known = set(procfs.list_pids())
         self._young: dict[str, float] = {}
-        """New ones, and until when they are."""
+        """New ones, and until when they count as new."""
 
     def look(self) -> ProcessTable | None:
         """The new processes and those that were new a moment ago; None when there are none."""

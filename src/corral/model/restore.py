@@ -88,7 +88,7 @@ def list_commands(remedy: Iterable[Remedy]) -> tuple[str, ...]:
 
 
 class Attach(Struct, frozen=True, kw_only=True, tag="attach", tag_field="kind"):
-    """A living process serves it: go there."""
+    """A running process serves it: go there."""
 
     pid: int
     terminal: str | None = None
@@ -128,7 +128,7 @@ class Start(Struct, frozen=True, kw_only=True, tag="start", tag_field="kind"):
 
 
 class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="kind"):
-    """corral launched it and waits for the provider's first word."""
+    """corral launched it and waits for the provider's first report."""
 
     pid: int
 
@@ -146,7 +146,7 @@ class Refused(Struct, frozen=True, kw_only=True, tag="refused", tag_field="kind"
 
     reason: Refusal
     message: str
-    """What is so, in one sentence."""
+    """What is the case, in one sentence."""
     remedy: tuple[Remedy, ...] = ()
     loss: Loss | None = None
     """The only objection, if it is one: what a resume would drop. The person may agree to that."""

@@ -64,7 +64,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def silence(self) -> str | None:
-        """Of one that corral has started: why its provider will not say so. None where its word is expected."""
+        """Of one that corral has started: why its provider will not say so. None where a report is expected."""
         if self.state is not State.PENDING:
             return None
         return next((judged.claim.silence for judged in self.verdict.evidence if judged.claim.silence), None)
@@ -74,7 +74,7 @@ class Session(Struct, frozen=True, kw_only=True):
         """Of a session that can't be checked from here: who claims it, in a few words, the same in every view."""
         if self.state is not State.ELSEWHERE:
             return None
-        # Of a container or a namespace the name may be this host's own: it would say nothing.
+        # A container may have the name of this host: then the name says nothing.
         away = next((judged for judged in self.verdict.evidence if judged.elsewhere), None)
         named = away is not None and away.liveness is Liveness.REMOTE and away.claim.hostname
         return f"claimed by {named}" if named else "elsewhere"

@@ -34,7 +34,7 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     identity: ProcessIdentity | None = None
     """Of a live claim: the process it was verified against."""
     pin: ProcessIdentity | None = None
-    """Of a record without a start: the process that this record was verified against in an earlier look."""
+    """Of a record without a start: the process that this record was verified against in an earlier survey."""
     dead_by: float | None = None
     """Of one whose process is dead: epoch seconds by which it was; None where that was not seen before."""
     elsewhere: bool = False
@@ -83,7 +83,7 @@ class SessionVerdict(Struct, frozen=True, kw_only=True):
     maybe_pids: tuple[int, ...] = ()
     """Of `unknown (maybe_open)`: the unattributed processes that could be serving it."""
     awaited_pids: tuple[int, ...] = ()
-    """Processes that have just started and may be about to open it: a resume waits for their first word."""
+    """Processes that have just started and may be about to open it: a resume waits for their first report."""
     evidence: tuple[ClaimVerdict, ...] = ()
     bad_evidence: tuple[BadClaim, ...] = ()
     conflict: str | None = None

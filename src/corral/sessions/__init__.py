@@ -52,7 +52,7 @@ def list_sessions(*, provider: str | None = None, states: Collection[State] | No
 
 
 def find_session(name: str) -> Session:
-    """The one session called so: an id, a unique prefix of it, or provider:id. Raises NotFound, Ambiguous."""
+    """The one session of that name: an id, a unique prefix of it, or provider:id. Raises NotFound, Ambiguous."""
     from corral.sessions.naming import find_session
 
     return find_session(name)
@@ -100,7 +100,7 @@ def list_state_words() -> tuple[StateWord, ...]:
 
 
 def report_session(session: Session, *, dismissed: bool = False) -> SessionReport:
-    """One session as JSON has it. `dismissed`: the person has put this loss away."""
+    """One session as JSON has it. `dismissed`: the person has dismissed this loss."""
     from corral.sessions.report import report_session
 
     return report_session(session, dismissed=dismissed)
@@ -121,7 +121,7 @@ def session_ref(key: SessionKey) -> str:
 
 
 def watch_sessions(on_events: Callable[[Sequence[WatchEvent]], None], *, also: Iterable[str] = ()) -> Watcher:
-    """Reports what changes, also in these directories, from a thread of its own once it is started."""
+    """Reports what changes, also in these directories, from its own thread once it is started."""
     from corral.sessions.watcher import Watcher
 
     return Watcher(on_events, also=also)
@@ -136,7 +136,7 @@ def has_ended(pid: int) -> bool:
 
 
 def check_sidecar(path: str) -> ClaimVerdict | Refusal:
-    """One runtime.json judged by the full procedure, or why it says nothing that could be believed."""
+    """One runtime.json judged by the full procedure, or why it is not a valid claim."""
     from corral.sessions.judging import check_sidecar
 
     return check_sidecar(path)

@@ -83,7 +83,7 @@ class Cache:
             return self._connect()
 
     def discard(self) -> None:
-        """Nothing in it is worth saving."""
+        """Delete the file: nothing in it is worth saving."""
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.unlink(self.path + suffix)
@@ -116,7 +116,7 @@ class Cache:
         return [CachedDirectory(os.fsdecode(row[0]), *row[1:]) for row in rows]
 
     def keep(self, known: KnownRecords) -> None:
-        """Store what the listing has read again and forget what it did not meet, by whole directories."""
+        """Store what the listing read again and forget what it did not find, by whole directories."""
         changed = known.changes()
         if not changed:
             return
@@ -181,7 +181,7 @@ class Cache:
             self._write(lambda db: db.execute("INSERT OR REPLACE INTO versions VALUES (?, ?, ?, ?, ?)", row))
 
     def _select(self, question: str, values: tuple[object, ...]) -> list[tuple[Any, ...]]:
-        """Nothing also where the file can't be used: `problem` says why."""
+        """The rows; none also where the file can't be used, and then `problem` says why."""
         if self._db is None:
             return []
         try:
@@ -228,7 +228,7 @@ class CachedDirectory(NamedTuple):
     fingerprint: bytes
     """What the directory looked like as a whole; empty when it was still changing."""
     resting_ids: bytes
-    """The ids of the entries below, and when the newest record of them all was written."""
+    """The ids of the entries in `resting`, and when the newest record of them was written."""
     notable: bytes
     """Entries that a survey wants to see: not idle, or with a runtime.json beside them."""
     resting: bytes

@@ -72,7 +72,7 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
 
 def examine() -> Diagnosis:
-    """Look at everything. A program whose files do not name its version is asked for it."""
+    """Examine everything. A program whose files do not name its version is run to ask for it."""
     env = environment(read_settings(), Cache(places.cache_dir()), probing=True)
     asker = Asker()
     survey = take_survey(Selection(), probing=True)

@@ -48,7 +48,7 @@ class _Join:
         return [session_id for (p, h, session_id) in self.by_id if (p, h) == (provider, home)]
 
     def ids_in(self, provider: str, home: str) -> set[str]:
-        """The same with those that an unreadable claim names."""
+        """The same, and those that an unreadable claim names."""
         bad = (session_id for (p, h, session_id) in self.bad_by_id if (p, h) == (provider, home))
         return {*self.claimed_ids(provider, home), *bad}
 
@@ -200,7 +200,7 @@ _identify = lru_cache(maxsize=None)(identify)
 
 
 def forget_directories() -> None:
-    """A survey looks at each directory once; the next one looks again."""
+    """A survey reads the identity of each directory once; the next survey reads it again."""
     _identify.cache_clear()
 
 
@@ -217,7 +217,7 @@ def contains(reach: Reach, record: SessionRecord) -> bool:
 
 
 class Reaching:
-    """The processes in doubt that may be at work in one home."""
+    """The processes in doubt that may work in one home."""
 
     def __init__(self, home: str, processes: Sequence[Recognised]) -> None:
         found = ((process, process.reach_in(home)) for process in processes)
@@ -237,7 +237,7 @@ class Reaching:
         return tuple(process.identity.pid for process, reach in self._processes if contains(reach, record))
 
     def doubt(self, record: SessionRecord, claims: Sequence[ClaimVerdict] = ()) -> Doubt:
-        """Those that have it within reach, or that ran when it was written and nothing else explains that."""
+        """Those that can reach it, and those that ran when it was written if nothing else explains that write."""
         pids = dict.fromkeys(self.pids_of(record))
         written_at = record.recorded_at
         if written_at is None or written_at < self.began or is_explained(written_at, claims):

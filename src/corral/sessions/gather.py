@@ -53,7 +53,7 @@ class HomeFacts(Struct, frozen=True, kw_only=True):
     claims: Sequence[Claim]
     bad_claims: Sequence[BadClaim]
     unclaimed: bool = False
-    """What the CLI itself says of its processes could not all be read."""
+    """Some of what the CLI itself records about its processes could not be read."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -205,7 +205,7 @@ class _Reader:
         self.unlisted: list[str] = []
 
     def read(self, provider: Provider, home: Home) -> HomeFacts:
-        """As far as it can be read: a step that fails costs nothing of the others."""
+        """As far as it can be read: a step that fails does not stop the others."""
         on_network = is_on_network(home.path)
         records: list[SessionRecord] = []
         resting: list[Resting] = []
@@ -257,7 +257,7 @@ class _Reader:
 
 
 def _gone_test(table: ProcessTable, host: HostFacts, *, thorough: bool) -> Callable[[SidecarHint, bool], bool]:
-    """Which remembered runtime.json need not be looked at: those whose process is plainly gone."""
+    """Which cached runtime.json need not be read: those whose process is plainly gone."""
     if thorough:
         return lambda hint, on_network: False
     pids: set[int] = set()
@@ -308,7 +308,7 @@ def place_process(process: Recognised) -> tuple[Recognised, DirectoryId | None]:
 
 
 def settle_process(process: Recognised, home_id: DirectoryId | None, homes: Mapping[DirectoryId, str]) -> Recognised:
-    """The process with its home under the name that we list it by, and with what it may have to do with others."""
+    """The process with its home by the path that we list, and with what it could reach in other homes."""
     if process.home is None:
         return structs.replace(process, reaches=_suspect(process, homes.values()))
     if home_id is not None and home_id in homes:
@@ -319,8 +319,8 @@ def settle_process(process: Recognised, home_id: DirectoryId | None, homes: Mapp
 
 
 def settle_journal(journal: Journal, homes: Mapping[DirectoryId, str], boot_id: str | None) -> Journal:
-    """The journal with its home under the name that we list it by."""
-    # Devices may have other numbers after a reboot; then the path has to do.
+    """The journal with its home by the path that we list."""
+    # Devices may have other numbers after a reboot; then the path has to be enough.
     if journal.home_id is None or journal.identity.boot_id != boot_id:
         found = identify(journal.home)
         return structs.replace(journal, home=homes[found]) if found and found in homes else journal

@@ -31,7 +31,7 @@ _DEATHS = frozenset({"gone", "reused", "zombie", "tid", "reboot"})
 
 
 def _launch_claims(launches: Iterable[Launch]) -> list[Claim]:
-    """Our own word, until the provider's first one."""
+    """What we started, until the provider reports it."""
     return [
         Claim(
             kind=ClaimKind.LAUNCH,
@@ -116,7 +116,7 @@ def _date_deaths(verdicts: Sequence[ClaimVerdict], host: HostFacts, cache: Cache
 
 
 def check_sidecar(path: str) -> ClaimVerdict | sidecar.Refusal:
-    """The verdict on what the file says, or why it says nothing that could be believed."""
+    """The verdict on what the file says, or why it is not a valid claim."""
     file = sidecar.read_file(path)
     if isinstance(file.record, sidecar.Refusal):
         return file.record

@@ -18,7 +18,7 @@ from corral.sessions.survey import take_survey
 
 
 def find_session(name: str, *, anyway: bool = False, probing: bool = False) -> Session:
-    """The one session called so. Ambiguous names list the candidates and do nothing."""
+    """The one session of that name. Raises NotFound, or Ambiguous with the candidates."""
     wanted = parse_name(name)
     providers = [find_provider(wanted.provider)] if wanted.provider else None
     found = take_survey(Selection(id_prefix=wanted.session_id), providers, anyway=anyway, probing=probing).sessions

@@ -21,7 +21,7 @@ def report_survey(survey: Survey) -> SurveyReport:
 
 
 def report_session(session: Session, *, dismissed: bool = False) -> SessionReport:
-    """`dismissed`: the person has put this loss away."""
+    """`dismissed`: the person has dismissed this loss."""
     record = session.record
     shown = decide_appearance(session, dismissed=dismissed)
     verdict = session.verdict

@@ -28,14 +28,14 @@ from corral.sidecar.processes import read_identity
 _GATHER_SECONDS = 0.005
 """One write is often several events; what comes within this time is one change."""
 _REST = 3.0
-"""A survey is followed by a pause of so many times its own length: a busy agent costs a quarter of a core at most."""
+"""After a survey comes a pause this many times as long: a busy agent costs a quarter of a core at most."""
 _FULL_REST_SECONDS = 1.0
 _POLL_SECONDS = 30.0
-"""A look now and then finds what no watch and no new process shows: a shell that becomes an agent by exec."""
+"""A survey now and then finds what no watch shows: a shell that becomes an agent by exec."""
 _BLIND_POLL_SECONDS = 4.0
 _AFTER_FAILURE_SECONDS = 2.0
 _POLLS_PER_FULL = 20
-"""Every so many looks all sessions are answered again: that finds what vanished unwatched."""
+"""One poll in this many is a full survey: it finds what vanished without an event."""
 
 
 class _Unlisted(Exception):
@@ -57,7 +57,7 @@ class Watcher:
         self._parts: dict[str, Survey] = {}
         self._sessions: dict[SessionKey, Session] = {}
         self._served_last: dict[ProcessIdentity, frozenset[SessionKey]] = {}
-        """Of every process that runs: what it served when it last served anything."""
+        """By running process: the sessions that it served last."""
         self._places = WatchedPlaces(self._providers, also)
         self._exits: dict[int, tuple[int, str]] = {}
         self._new_processes = NewProcesses()
@@ -72,14 +72,14 @@ class Watcher:
         self._stopped = False
         self._troubles: tuple[Degraded, ...] = ()
         self._failed: dict[str, Degraded] = {}
-        """Providers of which the last survey came to nothing."""
+        """Providers whose last survey failed."""
         self._full_after: dict[str, float] = {}
         self._quick_after: dict[str, float] = {}
 
     # --- for other threads
 
     def start(self) -> None:
-        """Takes the first survey before it returns; then goes on in the background."""
+        """Take the first survey, then go on in the background."""
         for name in self._providers:
             self._survey(name, None)
         self._sessions = self._merge()
@@ -184,7 +184,7 @@ class Watcher:
         self._report_exits(died, quick)
 
     def _note_new(self, quick: dict[str, set[str]]) -> None:
-        """A new agent writes nothing that is watched until it has a session."""
+        """A new agent writes nothing that is watched until it has a session: so processes are compared."""
         table = self._new_processes.look()
         for process in table or ():
             for name, provider in self._providers.items():
@@ -197,7 +197,7 @@ class Watcher:
                     quick.setdefault(name, set())
 
     def _note_exits(self, woken: set[int]) -> dict[str, set[str]]:
-        """Providers of which processes ended, with the ids that these served."""
+        """By provider: the ids that processes served which have ended."""
         died: dict[str, set[str]] = {}
         for pid, (fd, name) in list(self._exits.items()):
             if fd in woken:
@@ -208,7 +208,7 @@ class Watcher:
         return died
 
     def _report_exits(self, died: dict[str, set[str]], quick: dict[str, set[str]]) -> None:
-        """A death does not wait for a look at the disk.
+        """Report the end of a process before the disk is read again.
 
         What a process wrote was seen before its end: if nothing of its sessions was written, they are on disk
         as they were last seen, and only who serves them has changed. The look that follows makes sure.
@@ -248,7 +248,7 @@ class Watcher:
     # --- surveys
 
     def _try_survey(self, name: str, survey: Callable[[], None]) -> None:
-        """A survey that fails is reported and repeated: else what is shown would be outdated without a sign of it."""
+        """A survey that fails is reported and repeated: otherwise views would show old facts as if they were new."""
         try:
             survey()
         except Exception as error:  # noqa: BLE001 - whatever it is, the other providers' sessions are not to blame
@@ -257,7 +257,7 @@ class Watcher:
             self.ask(name)
 
     def _survey(self, name: str, ids: set[str] | None) -> None:
-        """One provider again: all of it, or what is noteworthy and the given ids."""
+        """Survey one provider again: all of it, or what is noteworthy and the given ids."""
         begun = time.monotonic()
         provider = self._providers[name]
         old = self._parts.get(name)
@@ -284,7 +284,7 @@ class Watcher:
             self._quick_after[name] = ended + _REST * (ended - begun)
 
     def _survey_served(self, name: str) -> None:
-        """One provider again: which processes serve its sessions now, as these were last seen on disk."""
+        """Survey only the processes of one provider: its sessions are taken as they were last read from disk."""
         old = self._parts[name]
         noted = [one for one in old.sessions if one.state in NOTEWORTHY]
         ids = frozenset(one.session_id for one in noted)

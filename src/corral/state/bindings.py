@@ -42,7 +42,7 @@ class Binding(Struct, frozen=True, kw_only=True):
     """The process that the provider named for a session while it ran in this terminal: the program itself, or
     one below it. None until it was named."""
     silence: str | None = None
-    """Why the program, as it was started, was not expected to say which session it has; None while its word is
+    """Why the program, as it was started, was not expected to say which session it has; None while its report is
     expected. It may speak all the same, and then its word counts."""
     previous: tuple[tuple[str, int, int, int], ...] = ()
     """The processes that the tab had before its terminal was lost and it was resumed, newest first: what its provider
@@ -113,7 +113,7 @@ class Bindings:
                 remove(directory, f"{tab}.json")
 
     def has_opened(self, directory: str) -> bool:
-        """Whether somebody has agreed to run agents in this very directory."""
+        """Whether somebody has agreed to run agents in exactly this directory."""
         return os.path.exists(os.path.join(self._opened, _hash(directory)))
 
     def note_opened(self, directory: str) -> None:
@@ -132,7 +132,7 @@ class Bindings:
 
 
 def identity_fields(identity: ProcessIdentity) -> tuple[str, int, int, int]:
-    """A process as it is written down."""
+    """A process as it is written to a file."""
     return identity.boot_id, identity.pid_ns, identity.pid, identity.start_ticks
 
 

@@ -44,7 +44,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     cwd: str
     copies: tuple[KeptCopy, ...] = ()
     silence: str | None = None
-    """Why the provider, as it was started, was not expected to name this session; None while its word is expected."""
+    """Why the provider, as it was started, was not expected to name this session; None while its report is expected."""
     problem: str | None = None
     """What was found wrong after the start, in words; None while nothing was."""
     confirmed: bool = False
@@ -71,7 +71,7 @@ class Launches:
         write_record(self._directory, os.path.basename(self._path(launch.process)), launch)
 
     def read_all(self) -> list[Launch]:
-        """Every record that can be read; the others are nobody's evidence."""
+        """Every record that can be read; the others are no evidence."""
         try:
             names = sorted(os.listdir(self._directory))
         except OSError:

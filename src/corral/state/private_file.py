@@ -36,7 +36,7 @@ def read_record(path: str, decode: Callable[[bytes], _T], limit_bytes: int = 64 
 
 
 def make_private(path: str) -> None:
-    """Make it, empty and 0600, unless it is there. Raises OSError, also when it is a link or no file.
+    """Make it, empty and 0600, unless it is there. Raises OSError, also when it is a link or not a regular file.
 
     One that is there is not opened. Whoever closes a file loses all locks that their process has on it, so that
     SQLite in another thread would go on without its own, and another process would take its log away.
@@ -51,7 +51,7 @@ def make_private(path: str) -> None:
 
 
 def name_aside(path: str, kind: str = "new") -> str:
-    """A name beside it that nobody else has: of two containers with one home, both may be process 7."""
+    """An unused name beside it: in two containers that share a home, both processes may have PID 7."""
     return f"{path}.{kind}-{os.getpid()}-{os.urandom(4).hex()}"
 
 

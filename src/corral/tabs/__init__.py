@@ -84,14 +84,14 @@ def look_at(name: str | SessionKey) -> Look:
 
 
 def find_way(pane: Pane, variables: Mapping[str, str]) -> Way:
-    """To a pane, from a terminal with these variables."""
+    """How to get to a pane from a terminal with these variables."""
     from corral.tabs.whereabouts import find_way
 
     return find_way(pane, variables)
 
 
 def switch_client(way: Way) -> str | None:
-    """Bring the tmux in which we run to that pane; or why it did not go."""
+    """Switch the tmux in which we run to that pane; or why it did not switch."""
     from corral.tabs.whereabouts import switch_client
 
     return switch_client(list(way.command or ()))
@@ -115,7 +115,7 @@ def start_tab(
 def plan_resume(name: str, *, anyway: bool, agree: Agree, settled: bool) -> tuple[Session, Resume | Refused]:
     """What `corral resume` would start, or the refusal.
 
-    `settled`: an agent that has just started may be about to open it, and its first word is waited for.
+    `settled`: an agent that has just started may be about to open it, and corral waits for its first report.
     """
     from corral.tabs.resume import plan_resume
 
@@ -133,7 +133,7 @@ def resume_in_place(name: str, *, anyway: bool, agree: Agree, report: Callable[[
 
 
 def end_tab(tab: str, ref: str | None) -> None:
-    """Ask its holder to end the program; `ref` is the session that it has to have still. Raises RefusedError."""
+    """Ask its holder to end the program; `ref` is the session that it must still have. Raises RefusedError."""
     from corral.tabs.kill import end_tab
 
     end_tab(tab, ref)
@@ -142,7 +142,7 @@ def end_tab(tab: str, ref: str | None) -> None:
 def find_to_kill(name: str | SessionKey, agreed: Session | None = None) -> Session:
     """A session that a verified process serves now, and that process serves no other. Raises RefusedError.
 
-    `agreed` is the session as the person saw it: what serves it has to be the same still.
+    `agreed` is the session as the person saw it: the same process must still serve it.
     """
     from corral.tabs.kill import find_to_kill
 

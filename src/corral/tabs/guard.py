@@ -39,7 +39,7 @@ _GUARD_SECONDS = 120.0
 _TURN_SECONDS = 15.0
 """kimi 1.51 reads and writes its registry within the first seconds of a start (2026-11)."""
 _SHORTEST_REST_SECONDS, _LONGEST_REST_SECONDS = 0.1, 3.0
-"""Between two looks, however much happens: most confirm at once, and one that never does must not keep us busy."""
+"""The pause between two surveys, however much happens: a CLI that never confirms must not keep us busy."""
 _RARE_SECONDS = 30.0
 """Some evidence makes no event: a lock on a file that is there already, a child's environment, a directory that is
 not watched. So there is a look now and then, as the server's watcher has it."""
@@ -62,13 +62,13 @@ class Signs:
         self.follow(directories)
 
     def follow(self, directories: Iterable[str]) -> None:
-        """These too. Of one that is not there yet, the nearest above it, until it is."""
+        """Watch these too; for one that does not exist yet, the nearest directory above it until it does."""
         self._wanted |= set(directories)
         for wanted in self._wanted:
             self._add_nearest(wanted)
 
     def wait(self, until: float, rest_seconds: float) -> bool:
-        """Until something happens, or something may have been missed. False once the process has ended."""
+        """Wait until something happens or may have been missed. False once the process has ended."""
         if self._death is None or is_ready(self._death, min(rest_seconds, max(0.0, until - time.monotonic()))):
             return False
         poll = select.poll()
@@ -98,7 +98,7 @@ class Signs:
             self._add_nearest(os.path.dirname(path))
 
     def _add(self, path: str) -> bool:
-        """Watch it and what is below it; False when it is not there. Where no more can be watched, nothing is."""
+        """Watch it and what is below it; False when it does not exist. If the limit is reached, nothing is watched."""
         if self._watch is None or path in self._watch:
             return True
         try:
@@ -117,7 +117,7 @@ class Signs:
 
 
 def _await_word(look: Callable[[], _T | None], signs: Signs, seconds: float, turn: list[int]) -> _T | None:
-    """What the first look finds that finds anything; None when the process ended, or nothing did in that time.
+    """What `look` returns as soon as it is not None; None when the process ended, or the time is over.
 
     `turn` is closed early.
     """
@@ -225,7 +225,7 @@ def _note_unchecked(launch: Launch, launches: Launches, error: Exception) -> Non
 
 
 def spawn_guard(tab: str, locks: list[int]) -> None:
-    """For a terminal. The locks are the guard's as well from now on."""
+    """For a terminal. From now on the guard holds the locks too."""
     subprocess.Popen(
         [sys.executable, "-P", "-X", "utf8", "-m", "corral.tabs.guard", tab, *map(str, locks)],
         stdin=subprocess.DEVNULL,

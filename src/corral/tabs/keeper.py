@@ -37,7 +37,7 @@ from corral.terminals.how_ended import say_end
 _AT_ONCE = 3
 _SIZE: Size = (80, 24)
 _ABOUT_PROCESSES = frozenset({Refusal.ALREADY_LIVE, Refusal.CLAIMED_ELSEWHERE, Refusal.MAYBE_OPEN})
-"""Refusals that say who has a session or may have it: not kept, since the session itself always says it of now."""
+"""Refusals about the processes of a session: not kept, since the session itself says what is true now."""
 
 
 _ASKED_BEFORE = Agreement(trust=True)
@@ -47,7 +47,7 @@ TabEvent = tuple[str, TabView]
 
 
 class TabKeeper:
-    """Reads what is true, remembers only what a person asked for. Its calls block: use threads."""
+    """Reads what is true, and keeps only what a person asked for. Its calls block: use threads."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class TabKeeper:
         self.watched_places = watched_places()
         """Directories in which something changes when tabs do."""
         self.holders: frozenset[ProcessIdentity] = frozenset()
-        """Of the terminals that there are: when one ends, nothing on disk says so."""
+        """The holders of all terminals: when one ends, nothing on disk says so."""
         self._busy: dict[str, str] = {}
         """Tabs that are queued or being resumed."""
         self._refusals: dict[str, RefusalReport] = {}
-        """What the last try said."""
+        """By tab: why the last try was refused."""
         self._sizes: dict[str, Size] = {}
         self._last: dict[str, Tab] = {}
-        """Tabs without a terminal as they were when it was decided which session they had, or why none is known."""
+        """Tabs without a terminal, with the session that they had last, or why none is known."""
         self._pool = ThreadPoolExecutor(_AT_ONCE, "restore")
         self._one_at_a_time: dict[str, threading.Lock] = {}
         self._progress = Progress(done=0, total=0, failed=0)
@@ -110,7 +110,7 @@ class TabKeeper:
             self._on_tabs(events)
 
     def open_tab(self, tab: str, size: Size = _SIZE, *, anyway: bool = False, agree: Agree = _ASKED_BEFORE) -> Opened:
-        """Raises RefusedError, which the tab then shows and the log says."""
+        """Raises RefusedError; the tab shows it, and it is logged."""
         self._mark(tab, "resuming")
         with self._lock:
             last = self._last.get(tab)
@@ -131,7 +131,7 @@ class TabKeeper:
     def open_session(
         self, session: Session, *, anyway: bool, agree: Agree, size: Size, attach_only: bool = False
     ) -> Opened:
-        """Raises RefusedError; every one is a line in the log."""
+        """Raises RefusedError; it is logged."""
         try:
             opened = self._restorer.open_session(
                 session, size=size, anyway=anyway, agree=agree, attach_only=attach_only
@@ -168,7 +168,7 @@ class TabKeeper:
         return len(gone)
 
     def close(self, tab: str) -> None:
-        """Not shown any more. What runs lives on; what has ended is forgotten. Raises OSError."""
+        """Hide it. What runs goes on; what has ended is forgotten. Raises OSError."""
         report = self.find(tab)
         if report is not None and report.state in ("ended", "gone", "refused"):
             forget_tab(tab)
@@ -266,7 +266,7 @@ class TabKeeper:
         return known.get(session.key, session) if session else None
 
     def _refresh_last(self, tabs: Sequence[Tab]) -> None:
-        """One survey for all those of which it is not known yet which session they had."""
+        """Find the last session of those that lack it, with one survey for all."""
         unknown: list[str] = []
         for tab in tabs:
             known = self._last.get(tab.tab)
@@ -323,7 +323,7 @@ class TabKeeper:
                 return "refused" if self._refusal_of(tab) else "gone"
 
     def _refusal_of(self, tab: Tab) -> RefusalReport | None:
-        """What the last try said; of one whose record is damaged, what any try would say."""
+        """Why the last try was refused; of a tab whose record is damaged, why any would be."""
         if tab.tab in self._refusals:
             return self._refusals[tab.tab]
         if tab.damage is None or tab.standing is Standing.RUNNING:
@@ -334,7 +334,7 @@ class TabKeeper:
         return report_refusal(plan)
 
     def _size_of(self, tab: Tab) -> Size:
-        """Asked once of a holder that somebody else started."""
+        """Its holder is asked once, if somebody else started it."""
         if tab.tab not in self._sizes and tab.standing is Standing.RUNNING:
             try:
                 with Client(terminals_dir(), tab.tab) as client:
@@ -351,7 +351,7 @@ def _is_named(session: Session | None, binding: Binding | None) -> bool:
 
 
 def _foreseen(tab: Tab, session: Session | None) -> RefusalReport | None:
-    """What a try would say as far as is known now, of a tab whose terminal is gone."""
+    """Of a tab whose terminal is gone: why a try would be refused, as far as is known now."""
     if tab.standing is not Standing.LOST or session is None or not isinstance(session.restore, Refused):
         return None
     return report_refusal(session.restore)
@@ -393,7 +393,7 @@ class LayoutFile:
         return self._layout
 
     def place(self, tab: str, position: int | None = None) -> None:
-        """Put a tab where it belongs: last if nothing is said. It is no longer closed. Raises OSError."""
+        """Put a tab at a position, or last. It is no longer closed. Raises OSError."""
         with self._lock:
             order = _without(self._layout.order, tab)
             order.insert(len(order) if position is None else max(0, position), tab)

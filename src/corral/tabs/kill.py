@@ -43,7 +43,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 def find_to_kill(name: str | SessionKey, agreed: Session | None = None) -> Session:
     """A session that a verified process serves now, and that process serves no other. Raises RefusedError.
 
-    `agreed` is the session as the person saw it: what serves it has to be the same still.
+    `agreed` is the session as the person saw it: the same process must still serve it.
     """
     key = name if isinstance(name, SessionKey) else find_session(name).key
     survey = take_survey(Selection(states=_LIVE, besides=frozenset({key.session_id})), [find_provider(key.provider)])
@@ -54,7 +54,7 @@ def find_to_kill(name: str | SessionKey, agreed: Session | None = None) -> Sessi
 
 
 def decide_end(key: SessionKey, sessions: Iterable[Session], agreed: Session | None = None) -> Session | Refused:
-    """Whether what serves this session may be ended, with all that is served known."""
+    """Whether what serves this session may be ended, given all sessions that are served."""
     named = {session.key: session for session in sessions}
     session, name = named.get(key), full_name(key)
     if session is None:

@@ -44,7 +44,7 @@ class Tab(Struct, frozen=True, kw_only=True):
     reason: str | None = None
     """Why no session is known."""
     damage: str | None = None
-    """Why what was recorded of it can't be read."""
+    """Why its record can't be read."""
     unnoted: str | None = None
     """Why its agent's process could not be recorded: when the terminal is lost, nobody would know its session."""
 
@@ -158,7 +158,7 @@ def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindi
     if isinstance(found, str):
         return structs.replace(tab, reason=found)
     if silence is not None and not _is_kept(found):
-        # No word of the provider is expected that outlives the process: neither what we asked for, nor its open log.
+        # Neither our launch nor an open log outlives the process, and nothing else is expected of its provider.
         return structs.replace(tab, reason=silence)
     if binding is not None and found.session.state is State.LIVE and binding.agent_process != found.agent:
         noted = structs.replace(binding, agent=identity_fields(found.agent))
@@ -181,7 +181,7 @@ def _is_kept(found: Served) -> bool:
 def find_served(
     child: ProcessIdentity, provider: str | None, survey: Survey, table: ProcessTable
 ) -> Served | str | None:
-    """The session that the agent nearest to the terminal's program serves, or why none is known; None: not said yet.
+    """The session that the agent nearest to the terminal's program serves, or why none is known; None: not yet known.
 
     Nearest: an agent that runs inside another one's tools must not take over the tab.
     """

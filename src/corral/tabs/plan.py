@@ -26,14 +26,14 @@ class TabFacts(Struct, frozen=True, kw_only=True):
     last: SessionKey | None
     """The session that the provider named last for this tab's own process."""
     plan: RestorePlan | None
-    """How that session is to be restored as things stand; None when it is not on disk any more."""
+    """How that session is to be restored now; None when it is not on disk any more."""
     served_in: str | None = None
     """The tab of ours in which that session is open now."""
     restores: bool = True
     """Whether this provider has a proven way to resume."""
     title: str = "the CLI"
     damage: str | None = None
-    """Why what was recorded of the tab can't be read."""
+    """Why the record of the tab can't be read."""
     home_missing: str | None = None
     """The home that it was opened in, if that is gone."""
 
@@ -113,14 +113,14 @@ def decide_last_session(processes: Iterable[ProcessIdentity], sessions: Sequence
 def _choose(named: Sequence[tuple[Session, Claim]]) -> Session | str:
     highest = min(AUTHORITY[claim.kind] for _, claim in named)
     heard = [(session, claim) for session, claim in named if AUTHORITY[claim.kind] == highest]
-    # After an end that was lost no other session came.
+    # If only an end was lost, no other session came after it.
     if any(claim.missed is JournalEventKind.START for _, claim in heard):
         return "a report of its agent could not be recorded: it may have had another session last"
     still_open = {session.key for session, claim in heard if claim.ended_at is None}
     in_front = {session.key: session for session, claim in heard if claim.ended_at is None and claim.foreground}
     if len(in_front) == 1:
         return next(iter(in_front.values()))
-    # Of several runtime.json of one process the newest counts: writers of old do not clear the one before.
+    # Of several runtime.json of one process the newest counts: old writers do not clear the one before.
     if len(still_open) > 1 and highest != AUTHORITY[ClaimKind.RUNTIME]:
         return f"it had {len(still_open)} sessions open"
     return max(heard, key=lambda pair: _order(pair[1]))[0]
@@ -134,7 +134,7 @@ def _names(claim: Claim, process: ProcessIdentity) -> bool:
 
 
 def _order(claim: Claim) -> tuple[bool, float, float]:
-    """What was not left before what was; in the order of one process's own words."""
+    """Sessions that were left come first, then by time: the last one counts."""
     return claim.ended_at is None, claim.ended_at or 0.0, claim.written_at or 0.0
 
 

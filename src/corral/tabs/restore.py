@@ -90,7 +90,7 @@ def _follow(plan: TabPlan, found: Tab) -> Opened:
 
 
 def _enter(stack: ExitStack, key: SessionKey, *, anyway: bool, agree: Agree) -> Starting | Opened:
-    """The session's one start; or its tab, if somebody else has just started it."""
+    """Take the lock on its start; or its tab, if somebody else has just started it."""
     what = f"{full_name(key)} is not resumed"
     try:
         return stack.enter_context(Starting(key, what, anyway=anyway, agree=agree))
@@ -131,7 +131,7 @@ def _recall(now: Tab | None, last: Tab | None) -> Tab | None:
 
 
 def _is_loss(plan: TabPlan) -> bool:
-    """What the person may agree to."""
+    """Whether the only objection is a loss that the person may agree to."""
     return isinstance(plan, Refused) and plan.loss is not None
 
 
@@ -157,7 +157,7 @@ def _facts_of(tab: Tab) -> TabFacts:
 
 
 def _missing_home(binding: Binding | None) -> str | None:
-    """Of an agent that was identified: before its first word there may never have been a home."""
+    """Only of an agent that was identified: before its first report there may not have been a home."""
     if binding is None or (binding.agent is None and not binding.previous) or os.path.isdir(binding.home):
         return None
     return binding.home

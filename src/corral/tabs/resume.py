@@ -1,4 +1,4 @@
-"""Deciding a resume: the session as it is now, once every agent that may be about to open it has spoken."""
+"""Deciding a resume: the session as it is now, once every agent that may be about to open it has reported."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _STEP_SECONDS = 0.5
 def plan_resume(
     name: str, *, anyway: bool, agree: Agree, settled: bool, report: Callable[[str], None] = lambda _: None
 ) -> tuple[Session, Resume | Refused]:
-    """The session that a person calls so, and what a resume would start, or the refusal.
+    """The session of that name, and what a resume would start, or the refusal.
 
-    `settled`: an agent that has just started may be about to open it, and its first word is waited for.
+    `settled`: an agent that has just started may be about to open it, and corral waits for its first report.
     """
     session = find_session(name, anyway=anyway, probing=True)
     if settled and isinstance(session.restore, Resume) and session.verdict.awaited_pids:
@@ -49,7 +49,7 @@ def decide_resume(session: Session, agree: Agree) -> Resume | Refused:
 
 
 def find_settled(key: SessionKey, *, anyway: bool, report: Callable[[str], None]) -> Session | Refused:
-    """The session once every agent within reach of it that is about to open one has spoken, ended, or been silent.
+    """The session once every agent within reach of it that is about to open one has reported, ended, or stayed silent.
 
     Raises RefusedError when nothing is left of it.
     """

@@ -154,7 +154,7 @@ class Starting:
     # --- the steps
 
     def _has_last_start_ended(self) -> bool:
-        """Whether what was started on it is dead: then its guard is about to notice, and to let go of the lock."""
+        """Whether what was started on it has ended: then its guard is about to notice, and to release the lock."""
         me = own_identity()
         started = [launch.process for launch in self._launches.read_all() if launch.key == self._key]
         return bool(started) and all(
@@ -193,7 +193,7 @@ class Starting:
         return plan
 
     def _take_turn(self) -> bool:
-        """One start per home at a time, where the CLI needs that; whether it had to be waited for."""
+        """Lock the home where the CLI needs one start at a time. Returns whether corral had to wait."""
         capabilities = self._provider.capabilities
         if not capabilities.starts_one_at_a_time:
             return False
@@ -390,7 +390,7 @@ def _ask_hooks(order: Order) -> Refused | None:
 
 
 def resume_in_place(name: str, *, anyway: bool, agree: Agree, report: Report) -> NoReturn:
-    """Become the agent on the session that a person calls so. Returns only by raising."""
+    """Become the agent on the session of that name. Returns only by raising."""
     session, plan = plan_resume(name, anyway=anyway, agree=agree, settled=False)
     what = f"{full_name(session)} is not resumed"
     if isinstance(plan, Refused):
@@ -405,13 +405,13 @@ def resume_in_place(name: str, *, anyway: bool, agree: Agree, report: Report) ->
 def _child_environment(
     environ: Mapping[str, str], capabilities: Capabilities, added: Mapping[str, str]
 ) -> dict[str, str]:
-    """corral's own environment less what would mislead the child, plus the home's variable."""
+    """corral's own environment without what would mislead the child, plus the home's variable."""
     dropped = {*capabilities.poison, *capabilities.home_variables}
     return {name: value for name, value in environ.items() if name not in dropped} | dict(added)
 
 
 def keep_copies(session: Session, plan: Resume, launches: Launches) -> tuple[KeptCopy, ...]:
-    """Of what this CLI is known to destroy, or will drop now, made before it is started. Raises OSError."""
+    """Copy what this CLI may destroy, or will drop now, before it is started. Raises OSError."""
     loss = session.restore.loss if isinstance(session.restore, Refused) else None
     files = dict.fromkeys((*plan.keep, loss.path) if loss is not None else plan.keep)
     return tuple(launches.keep_copy(session.key, file) for file in files)

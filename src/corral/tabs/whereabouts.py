@@ -56,7 +56,7 @@ def find_whereabouts(identity: ProcessIdentity) -> Whereabouts:
 
 
 def find_way(pane: Pane, variables: Mapping[str, str]) -> Way:
-    """To a pane, from a terminal with these variables."""
+    """How to get to a pane from a terminal with these variables."""
     command = go_command(pane, variables)
     return Way(
         command=tuple(command) if command else None,
@@ -107,7 +107,7 @@ def go_outside(pane: Pane) -> list[str]:
 
 
 def switch_client(command: list[str]) -> str | None:
-    """Bring the tmux that shows this pane to another one; or why it did not go."""
+    """Switch the tmux client that shows us to that pane; or why it did not switch."""
     try:
         # Our standard input tells tmux which pane this is, and so whose client to switch.
         done = subprocess.run(command, stderr=subprocess.PIPE, timeout=_SECONDS, check=False)

@@ -38,7 +38,7 @@ _FOREIGN_PROC = "/proc does not show the processes of this PID namespace"
 
 
 class Meter:
-    """Looks at the machine; from the second look on, it can say what was spent since the one before."""
+    """Takes snapshots of the machine; from the second on, it can say what was used since the one before."""
 
     def __init__(self) -> None:
         self._before: Snapshot | None = None
@@ -67,14 +67,14 @@ def meter_session(session: Session) -> MeteredSession | None:
 
 
 class _Rates:
-    """CPU per cent of processes since the look before."""
+    """CPU percent of processes since the snapshot before."""
 
     def __init__(self, before: Snapshot | None, after: Snapshot) -> None:
         self._spent = cpu_spent(before, after) if before is not None else None
         self._seconds = after.at - before.at if before is not None else 0.0
 
     def of(self, pids: Iterable[int]) -> float | None:
-        """None in a first look, and when none of these was measured before."""
+        """None for a first snapshot, and when none of these was measured before."""
         if self._spent is None or self._seconds <= 0:
             return None
         known = [self._spent[pid] for pid in pids if pid in self._spent]
@@ -92,7 +92,7 @@ def _served(sessions: Iterable[Session], seen: Mapping[int, SeenProcess]) -> dic
 
 
 def _terminals(seen: Mapping[int, SeenProcess]) -> tuple[dict[int, str], list[int]]:
-    """The first program of each terminal of ours, and the holders; each only if it is that very process."""
+    """The first program of each terminal of ours, and the holders; each only if it is still the same process."""
     tabs: dict[int, str] = {}
     holders: list[int] = []
     for terminal in list_terminals(terminals_dir()):
@@ -182,7 +182,7 @@ class Snapshot(Struct, frozen=True, kw_only=True):
 
 
 def cpu_spent(before: Snapshot, after: Snapshot) -> dict[int, float]:
-    """CPU seconds of each process measured now, since the look before.
+    """CPU seconds of each process measured now, since the snapshot before.
 
     A child that has ended since adds its whole life to its parent's figure at once: what was known of it is taken
     off there. Of a process that was there before and not measured nothing is known, and nothing is counted.
@@ -249,9 +249,9 @@ def is_same(seen: SeenProcess, identity: ProcessIdentity) -> bool:
 
 
 def read_use(seen: SeenProcess, snapshot: dict[int, SeenProcess]) -> Use | None:
-    """What one process uses now, or None when it has ended, also if its number has passed to another."""
+    """What one process uses now, or None when it has ended, also if another process has its number now."""
     memory, unreadable = procfs.read_bytes(seen.pid, "smaps_rollup"), _count_hidden(seen.pid, snapshot)
-    # Last: if it is the same process still, what was read before is its own.
+    # Last: if it is still the same process, what was read before is its own.
     account = procfs.read_account(seen.pid)
     if account is None:
         return Use(unreadable=1) if _is_hidden(seen.pid) else None

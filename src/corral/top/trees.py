@@ -82,7 +82,7 @@ def parents_first(processes: Iterable[SeenProcess]) -> list[int]:
 
 
 def _parent(seen: Mapping[int, SeenProcess], pid: int) -> int | None:
-    """Its parent in the snapshot. A process that began later has only got the number of a parent that ended."""
+    """Its parent in the snapshot. A process that began later has only inherited the number of a parent that ended."""
     process = seen[pid]
     parent = seen.get(process.parent_pid)
     if parent is None or parent.pid == pid or parent.start_ticks > process.start_ticks:
@@ -94,7 +94,7 @@ def _parent(seen: Mapping[int, SeenProcess], pid: int) -> int | None:
 
 
 def _leads_back(seen: Mapping[int, SeenProcess], process: SeenProcess, pid: int) -> bool:
-    """Whether the way up from a process, among those of the same age, comes to `pid`."""
+    """Whether `pid` is an ancestor of a process, among those of the same age."""
     met: set[int] = set()
     at: SeenProcess | None = process
     while at is not None and at.start_ticks == process.start_ticks and at.pid not in met:
@@ -216,7 +216,7 @@ class _Dividing:
         return groups, sessions, tabs
 
     def _tab_of(self, process: SeenProcess) -> str | None:
-        """The terminal that a verified process runs in: the nearest program of one above it, else by its word."""
+        """The terminal that a verified process runs in: by the nearest program of one above it, or its environment."""
         for pid in (process.pid, *self._ancestors(process.pid)):
             if pid in self._tabs:
                 return self._tabs[pid]
@@ -254,7 +254,7 @@ class _Dividing:
         owners: Mapping[int, _Owner],
         grounds: Grounds,
     ) -> _Finding | None:
-        """A number is not given to anybody else while a member lives, so who has it leads the group."""
+        """A number is not given to anybody else while a member lives, so the process that has it leads the group."""
         theirs = members.get(number, set()) - self._above.get(process.pid, set())
         # 0 means none, and one that leads others was there before them.
         if not theirs or number in (0, process.pid):

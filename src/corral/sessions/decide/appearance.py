@@ -31,7 +31,7 @@ _LAST = 6
 
 
 def decide_appearance(session: Session, *, dismissed: bool = False) -> Appearance:
-    """`dismissed`: the person has put this loss away, so that it needs nobody any more."""
+    """`dismissed`: the person has dismissed this loss, so it no longer needs anybody."""
     state, activity, record = session.state, session.activity, session.record
     shown = _WORDS[state, activity if state is State.LIVE else None]
     word = shown.word
@@ -70,6 +70,6 @@ def decide_appearance(session: Session, *, dismissed: bool = False) -> Appearanc
 
 
 def _newest(session: Session) -> float:
-    """Of one that runs its start, since its last change would make it jump; of others that change."""
+    """Of a running session its start, since its last change would make it jump in the list; of others that change."""
     running = session.state in (State.LIVE, State.PENDING)
     return (session.pid_started_at if running else session.updated_at) or 0.0

@@ -22,7 +22,7 @@ class HookCover(Struct, frozen=True, kw_only=True):
     since: float
     """Epoch seconds: our hooks work without a gap, and their configuration has not changed, since then."""
     silence_s: float | None = None
-    """How long after its start a process may go without a session; None where it may for ever."""
+    """How long after its start a process may go without a session; None where it always may."""
     servers_report: bool = False
     """A server reports each session that it opens, so that its silence says that it has none."""
 
@@ -75,7 +75,7 @@ def attribute(
                 and not any((one.identity.pid, one.identity.start_ticks) in distrusted for one in run)
             )
         else:
-            # It did report. Of a CLI that always has a session we would know the next one by now.
+            # It did report. If its CLI always has a session, we would know the next one by now.
             reports = covered is None or may_be_silent
         within_s = complete.get((serving.provider, serving.home or "", serving.mode))
         is_complete = within_s is not None and now - began > within_s
@@ -116,7 +116,7 @@ GAP = "gap"
 WITNESS = "written"
 """The same, because somebody wrote to another session that the process can reach."""
 _BEATS_MISSED = 4.5
-"""A hook that takes too long is given up, so that single ones are lost on a busy machine."""
+"""CLIs give up a hook that takes too long, so a busy machine loses some."""
 BY_HOOK = (ClaimKind.JOURNAL, ClaimKind.RUNTIME)
 
 
@@ -130,7 +130,7 @@ class Reporting(Struct, frozen=True, kw_only=True):
     read_since: float
     """Epoch seconds: a process that began later has read the configuration as it is now."""
     beat_s: float | None = None
-    """How often a session is heard of there, whatever happens in it; None where it is not."""
+    """How often an open session sends a heartbeat there; None where it sends none."""
 
 
 def find_gap(reported_at: float, reporting: Reporting | None) -> str | None:
@@ -145,7 +145,7 @@ def find_gap(reported_at: float, reporting: Reporting | None) -> str | None:
 
 
 def find_lost_beat(spoke_awake: float | None, reporting: Reporting | None, awake: float) -> str | None:
-    """Why a process that was heard of again and again does not report any more; None when it does, or never was.
+    """Why a process that sent heartbeats does not report any more; None when it does, or never sent any.
 
     Both times are seconds in which the machine was awake.
     """

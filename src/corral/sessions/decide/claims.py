@@ -157,7 +157,7 @@ def weigh_logs(verdicts: Sequence[ClaimVerdict], recognised: Iterable[Recognised
 
 
 def _is_other_word(verdict: ClaimVerdict) -> bool:
-    """A live claim by which a process is said to serve one session; what we asked for at a launch is none."""
+    """A live claim by which a process is said to serve one session; a launch only says what we asked for."""
     kind = verdict.claim.kind
     return (
         verdict.liveness is Liveness.LIVE and kind not in (ClaimKind.LOG, ClaimKind.LAUNCH) and not verdict.claim.many

@@ -18,7 +18,7 @@ _EXACT = (ClaimKind.REGISTRY, ClaimKind.JOURNAL)
 
 
 def decide_by_writer(verdicts: Sequence[ClaimVerdict], host: HostFacts) -> list[ClaimVerdict]:
-    """The same verdicts; but a runtime.json that is surely of a process that we know exactly is judged as that one.
+    """The same verdicts; but a runtime.json that a process wrote which we know exactly is judged as that process.
 
     By itself such a record has a number and a host name. In a container the number is not ours, and the name
     may be another: then it is `elsewhere` for ever, or taken for a process of ours with the same number.
@@ -49,7 +49,7 @@ def _judge_by_writer(verdict: ClaimVerdict, known: Sequence[ClaimVerdict], host:
 
 
 def _wrote(writer: Claim, record: Claim, host: HostFacts) -> bool:
-    """Whether the record was written by that process: between its start and its own last word on the session.
+    """Whether the record was written by that process: between its start and its own last report on the session.
 
     On one machine no other process of that PID namespace has the number then. Hosts that share a home over a
     network may have one each, so there nothing is concluded. qwen 0.24.4 (2026-11) writes runtime.json before
@@ -95,7 +95,7 @@ def refute_copies(
 
 
 def _is_own_word(claim: Claim) -> bool:
-    """Whether it is surely where its process put it."""
+    """Whether it is certainly where its process wrote it."""
     return claim.kind is ClaimKind.JOURNAL or (claim.kind is ClaimKind.RUNTIME and claim.is_copy is False)
 
 
@@ -131,7 +131,7 @@ _DOUBTED_BY_CLOCK = ("tolerance", "clock-step")
 
 
 def decide_superseded(verdicts: Sequence[ClaimVerdict]) -> list[ClaimVerdict]:
-    """The same verdicts in the same order, less the claims that their process has left behind.
+    """The same verdicts in the same order; but claims that their process has left behind do not hold.
 
     A claim yields to one of higher authority by the same process on another session; among foreign v1 files
     (no identity of their own), to a newer one. Claims of a process that serves many sessions by nature

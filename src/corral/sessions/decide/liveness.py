@@ -88,7 +88,7 @@ class _Case(NamedTuple):
         )
 
     def dead_on_this_host(self, rule: str, reason: str) -> ClaimVerdict:
-        """Stale, if the record is surely of this host."""
+        """Stale, if the record certainly belongs to this host."""
         if self.may_be_of_a_namesake:
             doubt = f"{reason}; but the network home may be shared by hosts with the same name"
             return self.unknown("shared-home", doubt)
@@ -98,7 +98,7 @@ class _Case(NamedTuple):
         return self.stale(rule, reason)
 
     def dead_in_this_namespace(self, rule: str, reason: str) -> ClaimVerdict:
-        """Stale, if the record is surely of this host and of this PID namespace."""
+        """Stale, if the record certainly belongs to this host and this PID namespace."""
         pid = self.claim.pid
         if self.claim.pid_ns == self.host.pid_ns:
             return self.dead_on_this_host(rule, reason)
@@ -117,12 +117,12 @@ class _Case(NamedTuple):
 
     @property
     def in_unnamed_namespace(self) -> bool:
-        """We are in a container that has the host's name: a record could be of either."""
+        """We are in a container that has the host's name: a record could belong to either."""
         return self.host.uts_ns_is_initial and not self.host.pid_ns_is_initial
 
 
 def _exact_identity(claim: Claim, host: HostFacts, pin: ProcessIdentity | None) -> _Exact | None:
-    """What can be compared without any clock, or None. The writer's own word goes before our pin."""
+    """What can be compared without any clock, or None. What the writer says goes before our pin."""
     if not host.boot_id:
         return None
     if claim.boot_id and claim.start_ticks is not None:
@@ -140,7 +140,7 @@ def _decide_exactly(case: _Case, wanted: _Exact) -> ClaimVerdict:
         if case.named is HostMatch.OTHER:
             return case.remote()
         return case.dead_on_this_host("reboot", f"pid {claim.pid} belonged to another boot of the machine")
-    # The boot id is random per boot: from here on the record is of this machine, whatever it is called now.
+    # The boot id is random per boot: from here on the record belongs to this machine, whatever its name is now.
     if wanted.pid_ns is not None and wanted.pid_ns != host.pid_ns:
         return _decide_in_other_namespace(case, wanted)
     here = case._replace(named=HostMatch.SAME)
@@ -164,7 +164,7 @@ def _decide_exactly(case: _Case, wanted: _Exact) -> ClaimVerdict:
 
 
 def _decide_in_other_namespace(case: _Case, wanted: _Exact) -> ClaimVerdict:
-    """Only facts about the same namespace count; what has this number here says nothing."""
+    """Only facts about the same namespace count; the process with this number here says nothing."""
     pid, probe = case.claim.pid, case.probe
     if probe is not None and probe.pid_ns == wanted.pid_ns:
         if probe.state is ProcessState.GONE:
@@ -269,7 +269,7 @@ def _decide_unseen(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
 
 
 def _unless_clock_stepped(case: _Case, rule: str, reason: str) -> ClaimVerdict:
-    """A process that looks like the claim's but is "too young" may be it, with the clock set in between."""
+    """A process that looks like the claim's but is "too young" may be that process, if the clock was set in between."""
     claim, probe = case.claim, case.probe
     if probe is not None and _looks_alike(claim, probe, case.host):
         word = _program_word(claim.provider)
@@ -332,7 +332,7 @@ def _duration(seconds: float) -> str:
 # --- whether two host names can mean the same machine
 
 
-# Names that installers give to every machine: two machines that share a home may both be called so.
+# Names that installers give to every machine: two machines that share a home may have the same name.
 _GENERIC = {
     "archlinux",
     "centos",
@@ -360,7 +360,7 @@ class HostMatch(Enum):
 
 
 def compare_hosts(theirs: str | None, ours: str) -> HostMatch:
-    """A record that names no host is taken to be of this one. Case and a final dot mean nothing."""
+    """A record without a host name is taken as one of this host. Case and a final dot mean nothing."""
     if not theirs:
         return HostMatch.SAME
     their_label, _, their_domain = _plain(theirs).partition(".")
@@ -373,7 +373,7 @@ def compare_hosts(theirs: str | None, ours: str) -> HostMatch:
 
 
 def is_generic(hostname: str | None) -> bool:
-    """True for a name that many machines have, and for none."""
+    """True for a name that many machines have, and if there is no name."""
     name = _plain(hostname or "")
     return name.partition(".")[0] in _GENERIC or name == "" or name.endswith(_GENERIC_DOMAINS)
 

@@ -61,7 +61,7 @@ def plan_restore(
 
 
 def _refuse_loss(session_id: str, resume: Resume, loss: Loss, title: str) -> Refused:
-    """Not without the person: what is dropped is gone from the conversation for good."""
+    """Only a person may agree to this: what is dropped is gone from the conversation for good."""
     lines, prompts = _count(loss.lines, "line"), _count(loss.prompts, "prompt")
     return Refused(
         reason=Refusal.TRANSCRIPT_MISSING,
