@@ -144,7 +144,7 @@ class Survey(Struct, frozen=True, kw_only=True):
     """Homes whose sessions were not all listed, because their provider failed: `degraded` says why."""
 
 
-# --- how it appears in every view; `sessions.decide.appearance` decides that
+# --- how it appears in every view; `sessions.decide.state` decides that
 
 
 class Colour(StrEnum):

@@ -87,14 +87,14 @@ def read_last_exchanges(session: Session, most: int) -> Sequence[Exchange]:
 
 def appearance_of(session: Session) -> Appearance:
     """Its word, sign and colour, whether it needs you, and its place in a list: the same in every view."""
-    from corral.sessions.decide.appearance import decide_appearance
+    from corral.sessions.decide.state import decide_appearance
 
     return decide_appearance(session)
 
 
 def list_state_words() -> tuple[StateWord, ...]:
     """Each state with its word, sign and colour, in the order of a list."""
-    from corral.sessions.decide.appearance import STATE_WORDS
+    from corral.sessions.decide.state import STATE_WORDS
 
     return STATE_WORDS
 

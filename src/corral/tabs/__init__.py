@@ -117,7 +117,7 @@ def plan_resume(name: str, *, anyway: bool, agree: Agree, settled: bool) -> tupl
 
     `settled`: an agent that has just started may be about to open it, and corral waits for its first report.
     """
-    from corral.tabs.resume import plan_resume
+    from corral.tabs.start import plan_resume
 
     return plan_resume(name, anyway=anyway, agree=agree, settled=settled)
 

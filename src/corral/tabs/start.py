@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import NoReturn, TypeVar
 
@@ -21,7 +21,8 @@ from corral.machine.procfs import has_ended
 from corral.model.key import Home, SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.refusal import RefusedError, refuse
-from corral.model.restore import Command, Program, Refusal, Refused, Resume, Start
+from corral.model.restore import Attach, Command, Loss, Program, Refusal, Refused, Resume, Start, Wait
+from corral.model.selection import Selection
 from corral.model.session import Session
 from corral.model.tab import Agree
 from corral.providers.asking import Asker
@@ -29,13 +30,15 @@ from corral.providers.contract import Capabilities, Environment, Provider
 from corral.providers.registry import find_provider
 from corral.providers.settings import read_settings
 from corral.sessions.cache import Cache
+from corral.sessions.decide.attribution import YOUNG_S
+from corral.sessions.decide.restore import refuse_live, refuse_starting
 from corral.sessions.gather import environment
-from corral.sessions.naming import full_name
+from corral.sessions.naming import find_by_key, find_session, full_name
+from corral.sessions.survey import take_survey
 from corral.sidecar.processes import own_identity
 from corral.state.bindings import Binding, Bindings, identity_fields
 from corral.state.launches import KeptCopy, Launch, Launches
 from corral.tabs.guard import fork_guard, spawn_guard
-from corral.tabs.resume import decide_resume, find_settled, plan_resume
 from corral.terminals.client import dismiss_terminal
 from corral.terminals.directory import sweep_terminals, terminals_dir
 from corral.terminals.environment import terminal_environment
@@ -46,6 +49,7 @@ Size = tuple[int, int]
 Report = Callable[[str], None]
 _TURN_WAIT_SECONDS = 120.0
 _END_WAIT_SECONDS, _STEP_SECONDS = 10.0, 0.1
+_SURVEY_STEP_SECONDS = 0.5
 
 
 class Order(Struct, frozen=True, kw_only=True):
@@ -383,6 +387,76 @@ def _ask_hooks(order: Order) -> Refused | None:
         message=f"{title} reports its session only through hooks: without them this tab is live-only",
         remedy=(Command(f"corral hooks install {order.provider.name}"),),
         hookless=order.home,
+    )
+
+
+# --- a resume: the session as it is now, once every agent that may be about to open it has reported
+
+
+def plan_resume(name: str, *, anyway: bool, agree: Agree, settled: bool) -> tuple[Session, Resume | Refused]:
+    """The session of that name, and what a resume would start, or the refusal.
+
+    `settled`: an agent that has just started may be about to open it, and corral waits for its first report.
+    """
+    session = find_session(name, anyway=anyway, probing=True)
+    if settled and isinstance(session.restore, Resume) and session.verdict.awaited_pids:
+        found = find_settled(session.key, anyway=anyway)
+        if isinstance(found, Refused):
+            return session, found
+        session = found
+    return session, decide_resume(session, agree)
+
+
+def decide_resume(session: Session, agree: Agree) -> Resume | Refused:
+    """A resume is refused where one would attach or wait, and where it would drop what nobody agreed to drop."""
+    match plan := session.restore:
+        case Refused(loss=Loss(), agreed=Resume() as resume) if agree(plan):
+            return resume
+        case Attach():
+            return refuse_live(plan)
+        case Wait():
+            return refuse_starting(plan)
+        case Resume() | Refused():
+            return plan
+
+
+def find_settled(key: SessionKey, *, anyway: bool, report: Report = lambda _: None) -> Session | Refused:
+    """The session once every agent within reach of it that is about to open one has reported, ended, or stayed silent.
+
+    Raises RefusedError when nothing is left of it.
+    """
+    session = find_by_key(key, anyway=anyway, probing=True, deleted=True)
+    awaited: set[int] = set()
+    deadline = time.monotonic() + YOUNG_S + _SURVEY_STEP_SECONDS
+    while isinstance(session.restore, Resume) and (young := set(session.verdict.awaited_pids)):
+        if time.monotonic() > deadline:
+            break
+        if young - awaited:
+            awaited |= young
+            report(f"waiting: pid {_name_pids(young)} has not reported yet which session it opens")
+        time.sleep(_SURVEY_STEP_SECONDS)
+        session = find_by_key(key, anyway=anyway, probing=True, deleted=True)
+    if anyway or not awaited or not isinstance(session.restore, Resume):
+        return session
+    nothing = Selection(states=frozenset())
+    silent = {one.pid for one in take_survey(nothing, [find_provider(session.provider)]).no_session_yet}
+    if still := awaited & silent:
+        return _refuse_silent(_name_pids(still))
+    return session
+
+
+def _name_pids(pids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(pids)))
+
+
+def _refuse_silent(pids: str) -> Refused:
+    return Refused(
+        reason=Refusal.MAYBE_OPEN,
+        message=f"pid {pids} has just started, or is stopped, and may be about to open it",
+        remedy=(
+            f"look at pid {pids}: it may ask something first; then try again",
+            "resume it anyway with --anyway, if you know that it is not open there",
+        ),
     )
 
 
