@@ -20,14 +20,14 @@ class CorralError(Exception):
 
 
 class NotFound(CorralError):
-    """Nothing has that name."""
+    """Nothing is called so."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint, exit_code=4)
 
 
 class Ambiguous(CorralError):
-    """Several things have that name."""
+    """Several things are called so."""
 
     def __init__(self, message: str, listed: Sequence[str] = (), *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint, exit_code=3)
