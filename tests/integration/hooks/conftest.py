@@ -22,7 +22,7 @@ from corral.hooks.settings import Setting
 from corral.model.hook_install import Outcome
 from corral.model.journal import Journal
 from corral.providers.registry import find_provider
-from corral.sessions.decide.journal import current_sessions
+from corral.sessions.decide.claims import current_sessions
 
 FAKE_CLI = str(Path(__file__).with_name("fake_cli.py"))
 VARIABLES = {"kimi-cli": "KIMI_SHARE_DIR", "kimi-code": "KIMI_CODE_HOME", "qwen-code": "QWEN_HOME"}

@@ -337,12 +337,12 @@ def test_a_config_behind_a_link_is_read(machine: Machine) -> None:
     assert "/somewhere/else" in machine.corral("config", CORRAL_CONFIG_DIR=str(place)).stdout
 
 
-def test_a_cache_with_rubbish_in_it_is_made_anew(machine: Machine) -> None:
+def test_a_cache_with_rubbish_in_it_is_made_again(machine: Machine) -> None:
     settle(machine.home)
     machine.ps()
     before = machine.ps()
     with sqlite3.connect(machine.root / ".cache" / "corral" / "cache.db") as db:
-        assert db.execute("UPDATE records SET resting = x'c1' WHERE length(seal)").rowcount > 0
+        assert db.execute("UPDATE records SET resting = x'c1' WHERE length(fingerprint)").rowcount > 0
     assert machine.ps()["sessions"] == before["sessions"]
 
 

@@ -10,9 +10,8 @@ from corral.model.claim import ClaimKind
 from corral.model.key import Home
 from corral.model.record import SessionRecord
 from corral.model.verdict import ClaimVerdict, Liveness
-from corral.sessions.entries import _decide_id
+from corral.sessions.entries import Reaching, _decide_id
 from corral.sessions.gather import HomeFacts
-from corral.sessions.reach import Reaching
 from tests.unit.sessions.decide.facts import BOOT, judged, record
 
 HOME = Home(provider="kimi-cli", path="/h/.kimi", is_default=True, origin="default")

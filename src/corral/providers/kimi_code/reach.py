@@ -7,8 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from corral.machine.process_homes import identify
-from corral.machine.processes import Process
+from corral.machine.processes import Process, identify
 from corral.model.process import WHOLE_HOME, Reach
 from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.sidecar.files import FileBytes, read_regular

@@ -6,7 +6,7 @@ import os
 import time
 
 from corral import sidecar
-from corral.machine.filesystem import is_on_network
+from corral.machine.host import is_on_network
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
 from corral.model.record import SidecarHint
