@@ -11,7 +11,8 @@ import pytest
 
 from corral.model.restore import Loss, Refusal, Refused
 from corral.model.selection import Selection
-from corral.providers.kimi_code import restore, sessions
+from corral.providers.kimi_code import restore
+from corral.providers.kit.foreign_json import is_javascript_json
 from corral.sessions.naming import find_session
 from corral.sessions.survey import take_survey
 
@@ -69,7 +70,7 @@ def test_a_last_line_without_its_end_counts_if_it_is_whole(loss_in):
 
 
 def test_a_deep_line_is_what_javascript_reads():
-    assert sessions.is_json(b"[" * 5000 + b"]" * 5000)
+    assert is_javascript_json(b"[" * 5000 + b"]" * 5000)
 
 
 @pytest.fixture
@@ -95,7 +96,7 @@ def tear_one(home: Path) -> tuple[str, Path]:
         if not wire.exists() or wire.read_bytes().count(b"\n") < 5:
             continue
         lines = wire.read_bytes().split(b"\n")
-        if not all(sessions.is_json(line) for line in lines if line):
+        if not all(is_javascript_json(line) for line in lines if line):
             continue
         content = json.loads(state.read_text())
         content["cwd"] = str(home)

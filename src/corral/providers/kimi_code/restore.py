@@ -6,14 +6,15 @@ from corral.model.key import Home
 from corral.model.record import SessionRecord
 from corral.model.restore import Loss, Program, Refusal, Refused, Resume, Start
 from corral.providers.kimi_code.processes import HOME
-from corral.providers.kimi_code.sessions import WIRE, is_json, read_state
+from corral.providers.kimi_code.sessions import MAIN_LOG, read_state
+from corral.providers.kit.foreign_json import is_javascript_json
 from corral.providers.kit.transcripts import open_transcript
 from corral.sidecar.files import Unreadable
 
 
 def transcript_path(record: SessionRecord) -> str:
     """The file that holds the history which a resume gives back to the model."""
-    return f"{record.path}/{WIRE}"
+    return f"{record.path}/{MAIN_LOG}"
 
 
 def read_guard(record: SessionRecord) -> Refused | None:
@@ -82,8 +83,8 @@ def find_loss(path: str) -> Loss | None:
             if not data:
                 continue
             if damaged is None:
-                damaged = line.offset if line.ended and not is_json(data) else None
-            elif is_json(data):
+                damaged = line.offset if line.ended and not is_javascript_json(data) else None
+            elif is_javascript_json(data):
                 lines += 1
                 prompts += _PROMPT in data
     if damaged is None or not lines:

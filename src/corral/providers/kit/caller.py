@@ -129,6 +129,33 @@ def find_npm_version(caller: Caller, script: str, package: str) -> str | None:
     return None
 
 
+def find_python_version(caller: Caller, package: str) -> str | None:
+    """From the one `package-*.dist-info` beside the extension modules that it has loaded; None when not told."""
+    marker = b"/site-packages/"
+    places: set[bytes] = set()
+    for line in read_proc(caller.pid, "maps").splitlines():
+        start = line.find(b"/")
+        end = line.find(marker, start)
+        if start >= 0 and end >= 0:
+            places.add(line[start : end + len(marker)])
+    versions = {version for place in places for version in _list_versions(caller, place, package)}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def _list_versions(caller: Caller, site_packages: bytes, package: str) -> list[str]:
+    try:
+        entries = os.listdir(site_packages)
+    except OSError:
+        return []
+    found: list[str] = []
+    for entry in entries:
+        text = os.fsdecode(entry)
+        version = text.removeprefix(f"{package}-").removesuffix(".dist-info")
+        if text == f"{package}-{version}.dist-info" and is_older(caller, site_packages + entry):
+            found.append(version)
+    return found
+
+
 def is_older(caller: Caller, path: str | bytes) -> bool:
     """False if the file changed after the process began: an update that this process does not run yet."""
     import time
