@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from corral.providers.contract import Capabilities, Programs, Provider, Transcript, Usage, no_loss
-from corral.providers.kimi_cli.own_log import find_reach
 from corral.providers.kimi_cli.processes import CLI, HOME, NAME, recognise
 from corral.providers.kimi_cli.restore import plan_resume, plan_start, read_guard, transcript_path
 from corral.providers.kimi_cli.sessions import list_sessions
@@ -15,8 +14,16 @@ _EVENTS = (
 """Those that it knows."""
 
 
+# Imported when they are first needed: most commands need neither. pyright follows them there.
+
+
+def _own_log():
+    from corral.providers.kimi_cli import own_log
+
+    return own_log
+
+
 def _usage():
-    """Imported when it is first needed: most commands count nothing. pyright follows it there."""
     from corral.providers.kimi_cli import usage
 
     return usage
@@ -75,7 +82,7 @@ PROVIDER = Provider(
     homes=HOME.list,
     list_sessions=list_sessions,
     recognise=recognise,
-    find_reach=find_reach,
+    find_reach=lambda process, home: _own_log().find_reach(process, home),
     transcript=Transcript(find_path=transcript_path, read_guard=read_guard, read_loss=no_loss),
     plan_resume=plan_resume,
     plan_start=plan_start,

@@ -33,7 +33,7 @@ _CLOCK_SLACK_S = 1.0
 _SAME_ZONE_S = 60.0
 """Zones differ by quarters of an hour at least; a busy machine writes a line some seconds late."""
 _START_S = 120.0
-"""How long a start may take. One who chose from its list later than that is not told apart from a lost line."""
+"""How long a start may take. A session chosen from its list later than that looks like a lost line."""
 _FOLD_S = 3 * 3600.0
 
 _STAMP = rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3}) \| "
@@ -179,7 +179,7 @@ _READER = LogReader(_parse, _LARGEST)
 
 
 def _find_lines(data: bytes) -> Iterator[_Line]:
-    """Wherever they stand: after a write that was cut off, a line follows on the remains of another."""
+    """Wherever they are: after a write that was cut off, a line follows on the remains of another."""
     for mark in _MARKS:
         start = data.find(mark)
         while start >= 0:
@@ -229,7 +229,7 @@ def find_reach(process: Process, home: str) -> Reach:
 
     kimi 1.51.0: its list shows those of other directories, and refuses them; `--session` of another directory's id
     makes a new session here (2026-11). `acp` and `web` open any, and need no terminal, or listen. While it starts,
-    its directory is the one it was called in, with `-w` another than the session's: there its log has to tell.
+    its directory is the one it was called in, with `-w` another than the session's: then only its log says which.
     """
     if process.is_on_terminal is not True or process.listens is not False or process.cwd_id is None:
         return WHOLE_HOME

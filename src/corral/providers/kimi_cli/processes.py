@@ -47,8 +47,8 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
 
     log, version = find_log(process), _find_version(process)
     # The worker of the web page, and one that is about to start, have written nothing about sessions.
-    tells = process.comm == _TITLE and version in LOG_PROVEN
-    own = read_own_log(process, log) if log is not None and tells else None
+    names_sessions = process.comm == _TITLE and version in LOG_PROVEN
+    own = read_own_log(process, log) if log is not None and names_sessions else None
     found = CLI.recognise(
         process,
         # Its environment reads as NULs once it has its title (kimi 1.51, 2026-11); it has its log open then.
@@ -95,7 +95,7 @@ def _may_be_server(process: Process, own: OwnLog | None) -> bool:
     """Whether it may be `kimi acp`, which runs no hook, not even at a prompt (kimi 1.51, 2026-11).
 
     It hides its command line. But it says in the log that it begins, before it takes a session; and what needs no
-    terminal and is no server has a line there that names its session.
+    terminal and is not a server has a line there that names its session.
     """
     if own is None:
         return process.is_on_terminal is not True

@@ -66,7 +66,7 @@ class Registry(Struct, frozen=True):
 
     by_bucket: dict[str, WorkDir]
     problem: str | None = None
-    """Why kimi.json could not be read: kimi-cli refuses to start then. A missing file is no problem."""
+    """Why kimi.json could not be read: kimi-cli refuses to start then. A missing file is fine."""
 
     def find_local(self, bucket: str) -> str | None:
         """The directory of a bucket, if it is listed and on this machine."""

@@ -1,4 +1,4 @@
-"""Getting back into a kimi-code session: what stands against it, what it would drop, and a fresh start."""
+"""Getting back into a kimi-code session: why it may be refused, what it would drop, and a fresh start."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def read_loss(record: SessionRecord) -> Loss | None:
     kimi 2.1 reads this log line by line when it resumes. At the first whole line that is not JSON it stops, keeps
     what is before, and drops the rest for good; a wire.jsonl.bak is left only if there is none yet. Seen to make it
     stop: a cut line, blanks, NUL bytes, two records on one line, NaN. Seen to be passed: an empty line, JSON that
-    is no object, bytes that are no UTF-8 in a text. A torn last line without its end goes alone. The log of a
+    is not an object, bytes in a text that are not UTF-8. A torn last line without its end goes alone. The log of a
     sub-agent is not touched by a resume (2026-11).
     """
     return find_loss(transcript_path(record), WIRE.is_record, WIRE.prompt)

@@ -60,7 +60,7 @@ _STATE = ForeignDecoder(State)
 
 
 def read_state(path: str) -> State | str:
-    """The state, or why it is none, in words."""
+    """The state, or in words why there is none."""
     content = read_regular(path, _LARGEST)
     if isinstance(content, Unreadable):
         missing = content.code == "io:ENOENT"
@@ -220,7 +220,7 @@ def _find_obstacle(state: State | str, wire: Wire, session_id: str) -> str | Non
     if state.id != session_id:
         return "state.json names another session"
     if not wire.exists:
-        return f"{MAIN_LOG} is missing or no file: kimi-code can't resume without it"
+        return f"{MAIN_LOG} is missing or not a file: kimi-code can't resume without it"
     return None
 
 

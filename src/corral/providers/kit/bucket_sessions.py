@@ -32,11 +32,11 @@ class BucketRules(Struct, frozen=True, kw_only=True):
 
     provider: str
     refuse_bucket: Callable[[str], str | None]
-    """Why a directory of this name is none of its buckets; None when it is one."""
+    """Why a directory of this name is not one of its buckets; None when it is one."""
     prefixes: tuple[str, ...] = ("",)
     """Of the directories of its sessions."""
     odd_name: str
-    """What is said of a directory that is none."""
+    """What is said of a directory that is not a session."""
     legacy_suffix: str | None = None
     """Of the single files of older versions; None where there never were any."""
     passes_dots: bool = False

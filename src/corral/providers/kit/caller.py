@@ -15,7 +15,7 @@ _PACKAGE_LEVELS = 4
 
 
 class Caller(NamedTuple):
-    """The first ancestor of the hook that is no shell."""
+    """The first ancestor of the hook that is not a shell."""
 
     pid: int
     start_ticks: int
@@ -111,7 +111,7 @@ def is_node(caller: Caller) -> bool:
 
 
 def find_npm_version(caller: Caller, script: str, package: str) -> str | None:
-    """The version of the npm package that a script belongs to, if it is that package; None when not told."""
+    """The version of the npm package that a script belongs to, if it is that package; None when it is not known."""
     from corral.sidecar.light_json import loads
 
     directory = os.path.dirname(os.path.realpath(os.path.join(caller.cwd, script)))
@@ -130,7 +130,7 @@ def find_npm_version(caller: Caller, script: str, package: str) -> str | None:
 
 
 def find_python_version(caller: Caller, package: str) -> str | None:
-    """From the one `package-*.dist-info` beside the extension modules that it has loaded; None when not told."""
+    """From the one `package-*.dist-info` beside the extension modules that it has loaded; None when not known."""
     marker = b"/site-packages/"
     places: set[bytes] = set()
     for line in read_proc(caller.pid, "maps").splitlines():

@@ -1,7 +1,7 @@
 """Which sessions are one family: a fork begins with a copy of all that its parent's log says.
 
 Sessions name the one that they were forked from. Where nobody names it any more (what said so is gone), the copies
-tell: the log of a fork begins with the same bytes as that of another session.
+show it: the log of a fork begins with the same bytes as that of another session.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Logs(NamedTuple):
 
 
 def find_kin(ids: Iterable[str], find_parent: Callable[[str], str | None], logs: Logs) -> dict[str, Kin]:
-    """For each of the sessions. `find_parent` gives "" for one that was not forked, None where nothing tells."""
+    """For each of the sessions. `find_parent` gives "" for one that was not forked, None where nothing says."""
     kin = {session_id: _follow(session_id, find_parent) for session_id in ids}
     known = all(found.certainty == ROOTED for found in kin.values())
     return kin if known else _compare(kin, logs)
@@ -94,7 +94,7 @@ def _follow(session_id: str, find_parent: Callable[[str], str | None]) -> Kin:
 
 
 def _compare(kin: dict[str, Kin], logs: Logs) -> dict[str, Kin]:
-    """The same with those whose first session nobody names, as far as their logs tell."""
+    """The same with those whose first session nobody names, as far as their logs show."""
     read_head = cache(logs.read_head)
     rooted = {found.family for found in kin.values() if found.certainty == ROOTED}
     groups = {found.family: {found.family} for found in kin.values()}

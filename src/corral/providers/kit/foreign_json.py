@@ -91,8 +91,8 @@ def is_absolute_path(text: str) -> bool:
 
 
 def load_tolerantly(data: bytes) -> Any:
-    """What is no JSON, strictly taken, and is read all the same; None if it is nothing."""
-    # A torn line is the common failure, and its last byte tells; the slow way is kept for small odd ones.
+    """The value of what is not strictly JSON and can be read all the same; None if it can't."""
+    # A torn line is the common failure, and its last byte shows it; the slow way is kept for small odd ones.
     if len(data) > _LARGEST_RETRY or not data.rstrip().endswith(b"}"):
         return None
     import json

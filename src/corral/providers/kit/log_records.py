@@ -60,7 +60,7 @@ class LogForm(Generic[T]):
         self.usage_end = f'"{last_field}":'.encode()
         """A dull line that ends with this was torn, and a record of usage was written behind it."""
         self.has_time = has_time
-        """Whether a record has a time; one without it tells nothing."""
+        """Whether a record has a time; one without it says nothing."""
 
 
 def _make_dull_pattern(kinds: Mapping[str, Mapping[str, object]]) -> str:
@@ -92,7 +92,7 @@ class LogReading(Generic[T]):
         self.open_request: float | None = None
         """When the request was made that nothing has ended so far, in the log's own time."""
         self._knows_request = since == 0
-        """False while only the lines before `since` tell whether a request is open."""
+        """False while only the lines before `since` show whether a request is open."""
         self._before: Self | None = None
 
     def take(self, record: T) -> None:
@@ -123,7 +123,7 @@ class LogReading(Generic[T]):
         self.open_request, self._knows_request = None, True
 
     def find_open_request(self) -> float | None:
-        """`open_request`, looked for in the lines before `since` while those of this reading do not tell."""
+        """`open_request`, looked for in the lines before `since` while those of this reading do not say."""
         if not self._knows_request:
             self.end_request()
             for record in self.list_earlier():
@@ -134,7 +134,7 @@ class LogReading(Generic[T]):
         return self.open_request
 
     def list_earlier(self) -> Iterator[T | None]:
-        """Records that count and lie before `since`, the last first; None where looking back tells no more."""
+        """Records that count, before `since`, the last first; None where looking back shows no more."""
         transcript = open_transcript(self.source.path)
         if isinstance(transcript, Unreadable):
             return
@@ -149,7 +149,7 @@ class LogReading(Generic[T]):
                 yield None
 
     def read_before(self) -> Self:
-        """All that lies before this reading, for what its own lines do not tell."""
+        """All that is before this reading, for what its own lines do not say."""
         if self._before is None:
             self._before = type(self)(self._form, self.source, 0, self.fd).read(self.since)
         return self._before
@@ -199,4 +199,5 @@ class LogReading(Generic[T]):
             else:
                 damaged = True
         if damaged or not pieces:
-            self.found.skip(self.found.offset, f"not a record that {self._form.writer} writes, or its numbers are none")
+            writer = self._form.writer
+            self.found.skip(self.found.offset, f"not a record that {writer} writes, or its numbers are wrong")

@@ -54,7 +54,7 @@ class LogReader(Generic[T]):
         """By device, inode, size and time of the last write."""
 
     def read(self, process: Process, log: OpenLog) -> tuple[T, os.stat_result] | str:
-        """What it holds, with the file's status; or why it can't be told, in words."""
+        """What it holds, with the file's status; or in words why that is not known."""
         try:
             fd = os.open(f"/proc/{process.pid}/fd/{log.descriptor}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError as error:

@@ -29,7 +29,7 @@ class Modes(Struct, frozen=True, kw_only=True):
     not_agents: frozenset[str] = frozenset()
     """Commands, and options that only print something, which serve no session."""
     with_value: frozenset[str] = frozenset()
-    """Options that take the next word: it is no command."""
+    """Options that take the next word: it is not a command."""
     anywhere: bool = False
     """Which options take a value was not shown: a word counts wherever it is."""
 

@@ -34,7 +34,7 @@ class Told(NamedTuple):
 
 
 def read_by_name(payload: Payload, event: str | None) -> Told | None:
-    """In the dialect that most CLIs share: `hook_event_name` and `session_id`; any other event shows who is served."""
+    """In the dialect that most CLIs share: `hook_event_name` and `session_id`. Any other event shows what is served."""
     session_id = text_of(payload, "session_id", 128)
     name = text_of(payload, "hook_event_name", 64)
     if session_id is None or name is None:
@@ -83,7 +83,7 @@ def candidate_dirs(caller: Caller, payload: Payload) -> Iterator[str]:
 
 
 def first_existing_dir(caller: Caller, payload: Payload, scope: str | None) -> str | None:
-    """The likeliest work directory that exists; None when it can't be told. `scope` does not matter here."""
+    """The likeliest work directory that exists; None when it is not known. `scope` does not matter here."""
     return next(filter(os.path.isdir, candidate_dirs(caller, payload)), None)
 
 

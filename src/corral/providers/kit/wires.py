@@ -187,7 +187,7 @@ def join_questions(questions: list[Question]) -> str | None:
 
 
 def to_seconds(value: object, *, per_second: int = 1) -> float | None:
-    """A time of the log in epoch seconds; None for what is none."""
+    """A time of the log in epoch seconds; None if it is not one."""
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
     return value / per_second if 0 < value / per_second < _LATEST else None
