@@ -128,7 +128,8 @@ class TurnLog(Struct, Generic[E], frozen=True, kw_only=True):
 
     def _read_tail(self, transcript: Transcript, wire: Wire) -> None:
         """Backwards to an event that decides: the beginning of the last turn, or its end."""
-        markers = tuple(f'"{kind}"'.encode() for kind in (*self.kinds, self.prompt))
+        kinds = (*self.kinds, self.prompt)
+        markers = tuple(f'"{kind}"'.encode() for kind in kinds)
         step = f'"{self.step}"'.encode() if self.step else None
         tail = self.make_tail()
         damaged = 0
@@ -142,7 +143,7 @@ class TurnLog(Struct, Generic[E], frozen=True, kw_only=True):
                 damaged += line.ended
                 if not line.ended:
                     wire.notes.append("the last line of wire.jsonl is torn")
-            elif event is not None and is_marked and tail.take(event, line):
+            elif event is not None and event.kind in kinds and tail.take(event, line):
                 if event.kind == self.prompt and tail.open:
                     wire.turn_started_at = event.at
                     wire.unfinished = self.read_prompt(line.data)
