@@ -121,7 +121,7 @@ def find_qwen() -> tuple[str, str] | None:
     except Exception as error:  # noqa: BLE001 - a bench without its peer still measures
         print(f"qwen was not measured: {error}", file=sys.stderr)
         return None
-    return str(agents.qwen_code), str(agents.node_bin)
+    return str(agents.programs["qwen-code"]), str(agents.node_bin)
 
 
 def measure_qwen(runs: int) -> dict[str, float] | None:

@@ -9,16 +9,29 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
+
+
+class NpmProgram(NamedTuple):
+    """A CLI of the npm registry: its package, the version that is pinned here, and its command."""
+
+    package: str
+    version: str
+    command: str
+
 
 KIMI_CLI = "1.51.0"  # the last that works: 1.52.0 is a tombstone, see write_tombstone()
-KIMI_CODE = "2.1.0"
-QWEN_CODE = "0.24.4"
-VERSIONS = {"kimi-cli": KIMI_CLI, "kimi-code": KIMI_CODE, "qwen-code": QWEN_CODE}
+NPM_PROGRAMS = {
+    "kimi-code": NpmProgram("@moonshot-ai/kimi-code", "2.1.0", "kimi"),
+    "qwen-code": NpmProgram("@qwen-code/qwen-code", "0.24.4", "qwen"),
+}
+"""By the name of the provider. One row, and it is installed for the contract tests."""
+VERSIONS = {"kimi-cli": KIMI_CLI} | {name: program.version for name, program in NPM_PROGRAMS.items()}
 NODE_WHEEL = "24.19.0"  # kimi-code needs Node >= 22.19, qwen-code >= 22
 PYTHONS = ("3.13", "3.14", "3.12")  # kimi-cli needs >= 3.12
 INSTALL_SECONDS = 900
@@ -33,11 +46,9 @@ class InstallError(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Agents:
-    """Where the real programs are. `node_bin` must be on PATH for the two that are written in TypeScript."""
+    """Where the real programs are, by provider. `node_bin` must be on PATH for those of the npm registry."""
 
-    kimi_cli: Path
-    kimi_code: Path
-    qwen_code: Path
+    programs: Mapping[str, Path]
     node_bin: Path
 
 
@@ -56,8 +67,8 @@ def install(say: Say = lambda line: None) -> Agents:
     with ThreadPoolExecutor(max_workers=2) as pool:
         kimi_cli = pool.submit(_install_kimi_cli, root, say)
         npm_programs = pool.submit(_install_npm_programs, root, say)
-        node_bin, kimi_code, qwen_code = npm_programs.result()
-        return Agents(kimi_cli=kimi_cli.result(), kimi_code=kimi_code, qwen_code=qwen_code, node_bin=node_bin)
+        node_bin, programs = npm_programs.result()
+        return Agents(programs={"kimi-cli": kimi_cli.result()} | programs, node_bin=node_bin)
 
 
 def find_python() -> Path:
@@ -108,7 +119,7 @@ def _install_kimi_cli(root: Path, say: Say) -> Path:
     return program
 
 
-def _install_npm_programs(root: Path, say: Say) -> tuple[Path, Path, Path]:
+def _install_npm_programs(root: Path, say: Say) -> tuple[Path, dict[str, Path]]:
     venv = root / f"node-{NODE_WHEEL}"
 
     def build_node() -> None:
@@ -122,23 +133,21 @@ def _install_npm_programs(root: Path, say: Say) -> tuple[Path, Path, Path]:
     node = venv / "node-bin" / "node"
     _once(venv, (node,), build_node, say)
 
-    def add(package: str, version: str, command: str) -> Path:
-        place = root / f"{package.rpartition('/')[2]}-{version}-node-{NODE_WHEEL}"
-        program = place / "node_modules" / ".bin" / command
+    def add(name: str, wanted: NpmProgram) -> Path:
+        place = root / f"{name}-{wanted.version}-node-{NODE_WHEEL}"
+        program = place / "node_modules" / ".bin" / wanted.command
 
         def build() -> None:
             place.mkdir(parents=True)
             npm = venv / "npm" / "bin" / "npm-cli.js"
             flags = ("--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error")
             env = os.environ | {"PATH": f"{node.parent}:{os.environ.get('PATH', os.defpath)}"}
-            _run([node, npm, "install", "--prefix", place, *flags, f"{package}@{version}"], env=env)
+            _run([node, npm, "install", "--prefix", place, *flags, f"{wanted.package}@{wanted.version}"], env=env)
 
         _once(place, (program,), build, say)
         return program
 
-    kimi_code = add("@moonshot-ai/kimi-code", KIMI_CODE, "kimi")
-    qwen_code = add("@qwen-code/qwen-code", QWEN_CODE, "qwen")
-    return node.parent, kimi_code, qwen_code
+    return node.parent, {name: add(name, wanted) for name, wanted in NPM_PROGRAMS.items()}
 
 
 def _make_venv(python: Path, place: Path, requirement: str) -> None:
@@ -206,8 +215,8 @@ def main() -> int:
     except InstallError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    for name in ("kimi_cli", "kimi_code", "qwen_code"):
-        print(f"{name}: {getattr(agents, name)}")
+    for name, program in agents.programs.items():
+        print(f"{name}: {program}")
     return 0
 
 

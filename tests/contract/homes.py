@@ -51,7 +51,7 @@ def make_kimi_cli_home(root: Path, agents: Agents, server: ModelServer, *, appro
     top = f'default_model = "{ALIAS}"\ndefault_yolo = {str(approve).lower()}\ntelemetry = false\n'
     (data / "config.toml").write_text(top + _kimi_models(server))
     switches = {"KIMI_CLI_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
-    return _home(root, data, {"kimi": agents.kimi_cli}, agents, server, switches)
+    return make_home(root, data, "kimi-cli", "kimi", agents, server, switches)
 
 
 def make_kimi_code_home(root: Path, agents: Agents, server: ModelServer, *, approve: bool = True) -> Home:
@@ -64,7 +64,7 @@ def make_kimi_code_home(root: Path, agents: Agents, server: ModelServer, *, appr
     top = f'default_model = "{ALIAS}"\ndefault_permission_mode = "{mode}"\ntelemetry = false\n'
     (data / "config.toml").write_text(top + _kimi_models(server))
     switches = {"KIMI_CODE_NO_AUTO_UPDATE": "1", "KIMI_DISABLE_TELEMETRY": "1"}
-    return _home(root, data, {"kimi": agents.kimi_code}, agents, server, switches)
+    return make_home(root, data, "kimi-code", "kimi", agents, server, switches)
 
 
 def make_qwen_code_home(
@@ -90,7 +90,7 @@ def make_qwen_code_home(
         "OPENAI_MODEL": MODEL,
         "QWEN_CODE_SUPPRESS_YOLO_WARNING": "1",
     }
-    return _home(root, data, {"qwen": agents.qwen_code}, agents, server, switches)
+    return make_home(root, data, "qwen-code", "qwen", agents, server, switches)
 
 
 def _kimi_models(server: ModelServer) -> str:
@@ -101,19 +101,20 @@ def _kimi_models(server: ModelServer) -> str:
     return f'[providers.test]\ntype = "kimi"\nbase_url = "{server.base_url}"\napi_key = "fake"\n{models}'
 
 
-def _home(
+def make_home(
     root: Path,
     data: Path,
-    commands: Mapping[str, Path],
+    provider: str,
+    command: str,
     agents: Agents,
     server: ModelServer,
     switches: Mapping[str, str],
 ) -> Home:
+    """A home in which this CLI is on PATH by its command, and nothing but the model server can be reached."""
     bin_dir, temp, work_dir = root / "bin", root / "tmp", root / "work" / "app"
     for place in (bin_dir, temp, work_dir):
         place.mkdir(parents=True)
-    for name, program in commands.items():
-        (bin_dir / name).symlink_to(program)
+    (bin_dir / command).symlink_to(agents.programs[provider])
     # What is meant for any other host ends at our server, which notes and refuses it.
     proxy = f"http://127.0.0.1:{server.port}"
     env = {

@@ -1,4 +1,4 @@
-"""A fake model on 127.0.0.1: OpenAI-compatible, steered by words in the prompt, every call recorded.
+"""A fake model on 127.0.0.1 that speaks the dialects of several APIs, steered by words in the prompt.
 
 What the last user message says decides the answer; everything else is the same each time:
 
@@ -7,6 +7,8 @@ What the last user message says decides the answer; everything else is the same 
     ASK              a call of its question tool
     SLOW<seconds> …  an answer that trickles for so long, or until release()
     anything else    "ANSWER <number of the call> saw <number of messages>"
+
+Every call is recorded. How an API is spoken is in the modules `model_<api>.py`, one dialect each.
 """
 
 from __future__ import annotations
@@ -17,11 +19,13 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from tests.contract.model_calls import Billed, Call, Kind, steering_text, tell_kind, total
+from tests.contract.model_chat import ChatCompletions
+from tests.contract.model_dialect import Asked, Dialect, ToolCall
 from tests.contract.model_tools import (
     AGENT,
     QUESTION,
@@ -38,6 +42,7 @@ CONTEXT_TOKENS = 200_000
 _SECRET_HEADERS = {"authorization", "cookie", "x-api-key", "proxy-authorization"}
 _TICK_SECONDS = 0.1
 _SLOW_SECONDS = 600
+DIALECTS: tuple[type[Dialect], ...] = (ChatCompletions,)
 
 
 class ModelServer:
@@ -102,22 +107,23 @@ class ModelServer:
 
     # The rest is for the handler.
 
-    def open_call(self, body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[Call, threading.Event]:
-        messages = body.get("messages", [])
-        tools = [tool["function"]["name"] for tool in body.get("tools") or [] if "function" in tool]
+    def open_call(
+        self, dialect: Dialect, asked: Asked, body: Mapping[str, Any], headers: Mapping[str, str]
+    ) -> tuple[Call, threading.Event]:
+        tools = [tool["function"]["name"] for tool in asked.tools]
         with self._changed:
             number = len(self.requests) + 1
             call = Call(
                 number=number,
-                kind=tell_kind(messages, tools),
-                model=body.get("model", ""),
-                messages=messages,
+                kind=tell_kind(asked.messages, tools),
+                model=asked.model,
+                messages=asked.messages,
                 tools=tools,
-                prompt=steering_text(messages),
+                prompt=steering_text(asked.messages),
                 prompt_cache_key=body.get("prompt_cache_key"),
                 headers=headers,
-                completion_id=f"chatcmpl-fake{number:06d}",
-                stream=bool(body.get("stream")),
+                completion_id=f"{dialect.id_prefix}{number:06d}",
+                stream=asked.stream,
                 extra={k: v for k, v in body.items() if k not in ("messages", "tools", "model", "stream")},
             )
             self.requests.append(call)
@@ -148,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         if self._is_foreign():
             return
-        if self.path.rstrip("/").endswith("/models"):
+        if self.path.split("?")[0].rstrip("/").endswith("/models"):
             models = [
                 {
                     "id": name,
@@ -172,15 +178,18 @@ class _Handler(BaseHTTPRequestHandler):
         raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         if self._is_foreign():
             return
-        if not self.path.split("?")[0].endswith("/chat/completions"):
+        path = self.path.split("?")[0]
+        dialect = next((one() for one in DIALECTS if one.is_asked_at(path)), None)
+        if dialect is None:
             self._send_json({"error": {"message": "no such path"}}, status=404)
             return
         body = json.loads(raw)
         headers = {k.lower(): v for k, v in self.headers.items() if k.lower() not in _SECRET_HEADERS}
-        call, released = self.model_server.open_call(body, headers)
+        asked = dialect.read(path, body)
+        call, released = self.model_server.open_call(dialect, asked, body, headers)
         billed: Billed | None = None
         try:
-            billed = self._answer(call, body, released)
+            billed = self._answer(dialect, call, asked, released)
         except (_ClientGone, OSError):
             self.close_connection = True
         finally:
@@ -194,9 +203,9 @@ class _Handler(BaseHTTPRequestHandler):
         self._send_json({"error": {"message": "loopback only"}}, status=403)
         return True
 
-    def _answer(self, call: Call, body: Mapping[str, Any], released: threading.Event) -> Billed:
-        tool_call = _tool_call(call, body.get("tools") or [])
-        call.answer = "" if tool_call else f"ANSWER {call.number} saw {len(call.messages)}"
+    def _answer(self, dialect: Dialect, call: Call, asked: Asked, released: threading.Event) -> Billed:
+        tool = _tool_call(call, asked.tools)
+        call.answer = "" if tool else f"ANSWER {call.number} saw {len(call.messages)}"
         if call.kind is Kind.COMPACTION:  # qwen-code wants its summary in this element
             call.answer = f"<state_snapshot>{call.answer}</state_snapshot>"
         billed = Billed(
@@ -205,13 +214,8 @@ class _Handler(BaseHTTPRequestHandler):
             output=20 + call.number,
             reasoning=5,
         )
-        finish = "tool_calls" if tool_call else "stop"
         if not call.stream:
-            message = {"role": "assistant", "content": call.answer or None}
-            if tool_call:
-                message["tool_calls"] = [tool_call]  # pyright: ignore[reportArgumentType]
-            choice = {"index": 0, "message": message, "finish_reason": finish}
-            self._send_json(_envelope(call, "chat.completion") | {"choices": [choice], "usage": _usage(billed)})
+            self._send_json(dialect.whole(call, tool, billed))
             return billed
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
@@ -219,37 +223,25 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Connection", "close")
         self.end_headers()
         self.close_connection = True
-        self._chunk(call, {"role": "assistant", "content": ""})
+        self._write(dialect.begin(call, billed))
         slow = re.match(r"SLOW(\d+)", call.prompt) if call.kind in (Kind.TURN, Kind.SUBAGENT) else None
         if slow or call.kind in self.model_server.slow_kinds:
-            self._trickle(call, int(slow[1]) if slow else _SLOW_SECONDS, released)
-        if tool_call:
-            self._chunk(call, {"tool_calls": [tool_call | {"index": 0}]})
-        else:
-            self._chunk(call, {"content": call.answer})
-        self._chunk(call, {}, finish=finish)
-        self._event(_envelope(call, "chat.completion.chunk") | {"choices": [], "usage": _usage(billed)})
-        self._write(b"data: [DONE]\n\n")
+            self._trickle(dialect, call, int(slow[1]) if slow else _SLOW_SECONDS, released)
+        self._write(dialect.call_tool(call, tool) if tool else dialect.say(call, call.answer))
+        self._write(dialect.end(call, tool, billed))
         return billed
 
-    def _trickle(self, call: Call, seconds: int, released: threading.Event) -> None:
+    def _trickle(self, dialect: Dialect, call: Call, seconds: int, released: threading.Event) -> None:
         deadline = time.monotonic() + seconds
-        self._chunk(call, {"content": f"SLOWLY {call.number} "})
+        self._write(dialect.say(call, f"SLOWLY {call.number} "))
         while time.monotonic() < deadline and not released.wait(_TICK_SECONDS):
-            self._chunk(call, {"content": ". "})
+            self._write(dialect.say(call, ". "))
             self._require_client()
 
     def _require_client(self) -> None:
         readable, _, _ = select.select([self.connection], [], [], 0)
         if readable and not self.connection.recv(1, socket.MSG_PEEK):
             raise _ClientGone
-
-    def _chunk(self, call: Call, delta: Mapping[str, Any], finish: str | None = None) -> None:
-        choice = {"index": 0, "delta": delta, "finish_reason": finish}
-        self._event(_envelope(call, "chat.completion.chunk") | {"choices": [choice]})
-
-    def _event(self, data: Mapping[str, Any]) -> None:
-        self._write(b"data: " + json.dumps(data).encode() + b"\n\n")
 
     def _write(self, data: bytes) -> None:
         self.wfile.write(data)
@@ -264,7 +256,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._write(raw)
 
 
-def _tool_call(call: Call, offered: list[Mapping[str, Any]]) -> dict[str, Any] | None:
+def _tool_call(call: Call, offered: Sequence[Mapping[str, Any]]) -> ToolCall | None:
     if call.kind not in (Kind.TURN, Kind.SUBAGENT):
         return None
     text = call.prompt.removeprefix("SUBTASK ")
@@ -276,20 +268,4 @@ def _tool_call(call: Call, offered: list[Mapping[str, Any]]) -> dict[str, Any] |
         arguments = question_arguments(tool)
     else:
         return None
-    function = {"name": tool["name"], "arguments": json.dumps(arguments)}
-    return {"id": f"call_fake{call.number:06d}", "type": "function", "function": function}
-
-
-def _envelope(call: Call, kind: str) -> dict[str, Any]:
-    return {"id": call.completion_id, "object": kind, "created": int(time.time()), "model": call.model}
-
-
-def _usage(billed: Billed) -> dict[str, Any]:
-    return {
-        "prompt_tokens": billed.prompt,
-        "completion_tokens": billed.output,
-        "total_tokens": billed.prompt + billed.output,
-        "cached_tokens": billed.cached,  # Moonshot's own place for it, beside the usual one
-        "prompt_tokens_details": {"cached_tokens": billed.cached},
-        "completion_tokens_details": {"reasoning_tokens": billed.reasoning},
-    }
+    return ToolCall(f"call_fake{call.number:06d}", tool["name"], arguments)

@@ -60,10 +60,14 @@ def inner_pid_of(pid: int) -> int:
 
 
 def kill_container(agent: Tui) -> None:
-    """Nothing in it has a moment to say goodbye."""
+    """Its first process is killed, and the kernel takes the others along.
+
+    Without `unshare`, which leads the terminal's session, they would be hung up first and might say goodbye.
+    """
     serving = read_proc(agent.serving_pid())
-    assert serving is not None and isinstance(agent.terminal, Terminal)
-    agent.terminal.kill(signal.SIGKILL)
+    (first,) = [proc for proc in descendants(agent.terminal.pid) if proc.ppid == agent.terminal.pid]
+    assert serving is not None
+    os.kill(first.pid, signal.SIGKILL)
     wait_dead(serving)
 
 

@@ -74,8 +74,12 @@ def registered(home: Home, pid: int) -> dict[str, Any]:
 
 
 def qwen_serving_pid(started: int) -> int:
-    """The youngest level of the run is the one that has the sessions; hooks and tools run below it."""
-    levels = [proc for proc in descendants(started) if any(word.endswith("/cli.js") for word in cmdline(proc.pid)[:5])]
+    """The youngest level of the run is the one that has the sessions; hooks and tools run below it.
+
+    One that was just forked for a hook still has the command line of its parent, and is no level.
+    """
+    programs = [proc for proc in descendants(started) if not proc.is_copy]
+    levels = [proc for proc in programs if any(word.endswith("/cli.js") for word in cmdline(proc.pid)[:5])]
     return max(levels, key=lambda proc: (proc.start_ticks, proc.pid)).pid
 
 

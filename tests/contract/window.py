@@ -11,6 +11,7 @@ from collections.abc import Callable
 import pyte
 
 COLUMNS, LINES = 120, 40
+_SETTLE_SECONDS = 0.03  # between two looks that have to agree
 
 # Queries a program may wait for, and what a plain terminal says: DA1, DA2, status, cursor position,
 # kitty keyboard, colours of text and background, XTVERSION.
@@ -104,14 +105,22 @@ class Window:
         return _ESCAPES.sub(b"", data).decode(errors="replace")
 
     def wait_screen(self, predicate: Callable[[str], bool] | str, timeout: float = 60, *, what: str = "") -> str:
-        """Waits until the screen satisfies the predicate (or contains the text), and returns it."""
+        """Waits until the screen satisfies the predicate (or contains the text) at two looks, and returns it.
+
+        A single look may fall between erasing and drawing, where what is about to be shown again is gone.
+        """
         wanted = (lambda screen: predicate in screen) if isinstance(predicate, str) else predicate
         deadline = time.monotonic() + timeout
+        was_so = False
         while True:
             ended = self._find_end()  # before the look: its last words may come in between
-            if wanted(shown := self.screen()):
+            is_so, left = wanted(shown := self.screen()), deadline - time.monotonic()
+            if is_so and (was_so or ended is not None or left <= 0):
                 return shown
-            left = deadline - time.monotonic()
+            if was_so := is_so:
+                with self._changed:
+                    self._changed.wait(_SETTLE_SECONDS)
+                continue
             if left <= 0:
                 reason = f"not within {timeout} s"
             elif (reason := ended) is None:

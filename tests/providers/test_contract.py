@@ -99,6 +99,8 @@ def test_it_plans_a_start_and_a_resume_in_a_home_of_its_own(provider, env):
     for plan in (start, resume):
         if not isinstance(plan, Refused):
             assert plan.argv[0] == "/bin/agent" and set(plan.env) <= set(provider.capabilities.home_variables)
+    if isinstance(resume, Resume):
+        assert bool(resume.keep) == provider.capabilities.may_destroy_transcript
 
 
 @PROVIDERS

@@ -51,7 +51,7 @@ class Machine:
             timeout=SECONDS,
             check=False,
         )
-        assert done.returncode == 0, done
+        assert done.returncode == 0 or (words == ("hooks", "status") and done.returncode == 1), done
         return json.loads(done.stdout)
 
 

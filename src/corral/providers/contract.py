@@ -89,6 +89,8 @@ class Capabilities(Struct, frozen=True, kw_only=True):
     """Variables it gives to its children, which would mislead a fresh start from such a child."""
     starts_one_at_a_time: bool = False
     """Its own registry of directories is not safe against two starts at once."""
+    may_destroy_transcript: bool = False
+    """A resume can destroy what it should give back: `Resume.keep` names what is copied first."""
     evidence: tuple[Evidence, ...] = ()
     """Of `list_claims`: in which modes a process that it does not name serves nothing."""
 

@@ -69,6 +69,7 @@ PROVIDER = Provider(
         proven_versions=("1.51.0",),
         home_variables=(HOME.variable,),
         silent_s=30.0,
+        may_destroy_transcript=True,
         needs_hooks=True,
         starts_one_at_a_time=True,
     ),
