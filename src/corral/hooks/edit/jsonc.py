@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
 from typing import Any, NamedTuple, cast
 
@@ -49,8 +50,12 @@ class Part(NamedTuple):
         return self.node.end
 
 
+@lru_cache(maxsize=2)
 def parse(text: str) -> Node:
-    """The root value. Raises EditRefused with the line of the first fault."""
+    """The root value, which nobody changes. Raises EditRefused with the line of the first fault.
+
+    An installation asks for the text before and after it several times: in a large one, that is most of its work.
+    """
     scanner = _Scanner(text)
     position = skip(text, 0)
     root = scanner.value(position, 0)
