@@ -197,9 +197,9 @@ def _start_keeper(address: Address, files: ServerFiles) -> socket.socket:
         start_new_session=True,
     )
     assert process.stdin is not None and process.stdout is not None
-    with process.stdin as told, process.stdout as said:
-        told.write(msgspec.json.encode(order) + b"\n")
-        told.flush()
+    with process.stdin as orders, process.stdout as said:
+        orders.write(msgspec.json.encode(order) + b"\n")
+        orders.flush()
         ready = is_ready(said.fileno(), _KEEPER_SECONDS) and said.readline() == b"ready\n"
         identity = read_identity(process.pid)
         if not ready or identity is None:
@@ -208,7 +208,7 @@ def _start_keeper(address: Address, files: ServerFiles) -> socket.socket:
             raise CorralError("the keeper of the address did not start")
         record = _Record(name=address.name, host=address.host, port=address.port, process=identity_fields(identity))
         files.write_keeper(msgspec.json.encode(record))
-        told.write(keeper.GO)
+        orders.write(keeper.GO)
     connection = _connect(files, identity)
     if connection is None:
         raise CorralError("the keeper of the address does not answer")
