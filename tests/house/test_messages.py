@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,15 @@ PAGE = ROOT / "docs" / "messages.md"
 def test_the_list_of_messages_is_up_to_date():
     done = subprocess.run([sys.executable, "tools/make_messages.py", "--check"], cwd=ROOT, timeout=60)
     assert done.returncode == 0, "run tools/make_messages.py, and read what it changed in docs/messages.md"
+
+
+def test_the_tool_names_nothing_that_is_gone():
+    tool = runpy.run_path(str(ROOT / "tools" / "make_messages.py"))
+    modules = {path.relative_to(tool["SOURCE"]).with_suffix("") for path in tool["SOURCE"].rglob("*.py")}
+    assert {Path(name.replace(".", "/")) for name in tool["NO_MESSAGES"]} <= modules
+    source = "\n".join(path.read_text() for path in tool["SOURCE"].rglob("*.py"))
+    gone = [name for name in tool["ERRORS"] | tool["REFUSALS"] if not re.search(rf"\b(class|def) {name}\b", source)]
+    assert gone == []
 
 
 @pytest.mark.parametrize(
