@@ -27,11 +27,10 @@ from corral.errors import CorralError
 from corral.machine.places import DEMO_VARIABLE
 from corral.machine.probe import send_signal
 from corral.machine.processes import ProcessTable
+from corral.model.process import ProcessIdentity, identity_fields
 from corral.sidecar.atomic import Directory, replace
 from corral.sidecar.files import Unreadable, read_regular
-from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import own_identity, read_identity
-from corral.state.bindings import identity_fields
 from corral.tabs import kill_process
 from corral.terminals import list_terminals
 

@@ -24,11 +24,10 @@ from msgspec import Struct
 from corral.errors import CorralError
 from corral.machine.descriptors import is_ready, with_given_limit
 from corral.machine.places import DEMO_VARIABLE
+from corral.model.process import ProcessIdentity, identity_fields
 from corral.server import keeper
 from corral.server.server_files import TOKEN, ServerFiles, bracketed
-from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
-from corral.state.bindings import identity_fields
 
 _FIRST_PORT = 7420
 MOST_WAITING = 512
