@@ -7,7 +7,7 @@ MADE := $(VENV)/.made
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 
-.PHONY: anew run setup web test lint unit browser contract bench clean
+.PHONY: again run setup web test lint unit browser contract bench clean
 
 # PORT=N moves the page to that port, now and the next time.
 run: setup
@@ -21,8 +21,8 @@ web: $(READY)
 
 test: lint unit browser contract
 
-# Made anew when an earlier attempt was interrupted, or when its interpreter is gone.
-$(MADE): $(shell test -x $(BIN)/python || echo anew)
+# Made again when an earlier attempt was interrupted, or when its interpreter is gone.
+$(MADE): $(shell test -x $(BIN)/python || echo again)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { echo "corral needs Python 3.11 or newer as $(PYTHON) (or: make PYTHON=/path/to/python3)" >&2; exit 1; }
 	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) lacks venv: install it (Debian: apt-get install python3-venv)" >&2; exit 1; }
 	@$(PYTHON) -m venv --clear $(VENV)

@@ -24,10 +24,12 @@ WIDTH = 100
 LONGEST_NAME = 24
 """Of what is filled in: anything longer is an expression, which says nothing to a reader."""
 ERRORS = {
-    "AlreadyRunning", "Ambiguous", "ConfigUnreadable", "CorralError", "EditRefused", "NotEnded", "NotFound",
-    "NotOpened", "NotReachable", "ProtocolError", "Refused", "Refusing", "SidecarError", "Silent", "StartFailed",
+    "AlreadyRunning", "Ambiguous", "ConfigUnreadable", "CorralError", "EditRefused", "NotFound", "NotReachable",
+    "ProtocolError", "Refused", "SidecarError", "Silent", "StartFailed",
 }  # fmt: skip
 """Exceptions and values whose words reach a person, however short they are and whatever their arguments are called."""
+REFUSALS = {"refuse", "_refuse"}
+"""Functions that make one: its reason comes first, then the same."""
 MESSAGES = ("message", "reason", "problem", "silence", "conflict")
 HINTS = ("hint", "remedy", "advice")
 SENTENCE = 3
@@ -35,7 +37,7 @@ SENTENCE = 3
 WORD = re.compile(r"(?<!\S)[A-Za-z]?[a-z']+[.;:?)]?(?!\S)")
 NO_SENTENCES = {"add_argument", "add_parser", "Endpoint", "route", "TypeError", "ValueError", "View", "Column"}
 """Help texts, the routes of the API, the views of SQL and what only a bug raises have pages of their own."""
-NO_MESSAGES = {"__init__", "demo.conversation", "cli.completion", "server.openapi", "usage.sql_views"}
+NO_MESSAGES = {"__init__", "demo.conversation", "cli.completion", "server.openapi"}
 SQL = re.compile(
     r"\b(SELECT|INSERT|CREATE|UPDATE [a-z]|DELETE FROM|PRAGMA|PRIMARY KEY|WHERE|VALUES|NOT NULL|JOIN|CASE|IS NULL)\b"
 )
@@ -115,9 +117,10 @@ def _find_errors(tree: ast.Module, constants: dict[str, ast.expr]) -> Iterator[M
         keywords = {one.arg: one.value for one in node.keywords if one.arg}
         said = [keywords[key] for key in MESSAGES if key in keywords]
         advised = [keywords[key] for key in HINTS if key in keywords]
-        if name in ERRORS:
-            said += node.args[:1] if name != "Refusing" else node.args[2:3]
-            advised += node.args[1:] if name != "Refusing" else node.args[3:4]
+        if name in ERRORS | REFUSALS:
+            words = node.args[1:] if name in REFUSALS else node.args
+            said += words[:1]
+            advised += words[1:]
         texts = [text for one in said for text in _texts(one, constants) if " " in text]
         hints = tuple(text for one in advised for text in _texts(one, constants) if " " in text)
         if texts or hints:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
+
+from corral.hooks.program.bundle import list_sources
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = {
@@ -84,3 +87,19 @@ def test_a_holder_needs_only_the_standard_library_and_its_own_few_modules(tmp_pa
     own = {name for name in loaded if name.startswith("corral.")} - {"corral.model", "corral.model.frames"}
     assert all(name.startswith(("corral.terminals", "corral.sidecar")) for name in own)
     assert loaded & {"asyncio", "subprocess", "msgspec", "logging", "threading"} == set()
+
+
+TRICK = re.compile(
+    r"^TYPE_CHECKING = False|sys\.modules\[|\.__class__ =|sidecar\.light import|SourceFileLoader", re.MULTILINE
+)
+FAST_AND_ALONE = ("hooks/program/", "sidecar/", "terminals/__main__.py")
+"""What runs within an agent's life, beside the parts of the hook program that lie elsewhere; and the holder."""
+PUBLIC = {"__init__.py", "sessions/__init__.py"}
+"""`import corral.sidecar` passes through the first. `corral.sessions()` is public, and so is the room of that name."""
+
+
+def test_import_tricks_stay_where_a_start_must_be_fast_and_alone():
+    source = ROOT / "src" / "corral"
+    packed = {f"{name.removeprefix('corral.').replace('.', '/')}.py" for name, code in list_sources().items() if code}
+    tricky = {str(path.relative_to(source)) for path in source.rglob("*.py") if TRICK.search(path.read_text())}
+    assert [path for path in sorted(tricky - packed - PUBLIC) if not path.startswith(FAST_AND_ALONE)] == []

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tarfile
 import time
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -192,5 +193,37 @@ def test_a_terminal_that_it_holds_is_listed_and_ended(person: Person) -> None:
     (live,) = person.sessions()
     assert (live["state"], live["session_id"]) == ("live", session["session_id"])
     person.corral("kill", session["session_id"], "--yes")
+    (ended,) = person.sessions()
+    assert ended["state"] != "live"
+
+
+AGENT = """
+import ctypes, glob, subprocess, sys
+ctypes.CDLL(None).prctl(15, b"kimi-code", 0, 0, 0)
+while not glob.glob(sys.argv[3]):  # on a busy machine the hook gives up
+    subprocess.run(["sh", "-c", sys.argv[1]], input=sys.argv[2].encode(), check=True)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+def test_what_its_hook_program_reports_is_believed(person: Person) -> None:
+    home = person.root / ".kimi-code"
+    session = home / "sessions" / "wd_work_1" / "session_a"
+    session.mkdir(parents=True)
+    person.corral("hooks", "install", "kimi-code", old=True)
+    hook = tomllib.loads((home / "config.toml").read_text())["hooks"][0]["command"]
+    start = {"hook_event_name": "SessionStart", "session_id": "session_a", "source": "startup", "cwd": str(person.work)}
+    journals = str(person.root / ".local" / "state" / "corral" / "journal" / "kimi-code" / "*.json")
+    words = [sys.executable, "-c", AGENT, hook, json.dumps(start), journals]
+    env = {"HOME": str(person.root), "PATH": os.environ["PATH"]}
+    with subprocess.Popen(words, env=env, cwd=person.work, stdin=-1, stdout=-1, text=True) as agent:
+        try:
+            assert agent.stdout and agent.stdout.readline() == "\n"
+            (live,) = person.sessions()
+            assert (live["session_id"], live["state"], live["pid"]) == ("session_a", "live", agent.pid)
+            assert ("journal", "live") in {(one["kind"], one["verdict"]) for one in live["evidence"]}
+        finally:
+            agent.kill()
     (ended,) = person.sessions()
     assert ended["state"] != "live"

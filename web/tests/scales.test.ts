@@ -3,7 +3,8 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import test from "node:test";
 
-const SCALED = /^\s+(?:font-size|gap|(?:row|column)-gap|border-spacing|(?:padding|margin)(?:-\w+)?): ([^;]+);/gm;
+const SCALED =
+  /^\s+(?:font-size|gap|(?:row|column)-gap|border-spacing|(?:padding|margin)(?:-\w+)?|inset|top|right|bottom): ([^;]+);/gm;
 /** A hairline is no room, and a limit within clamp() is none that is always there. */
 const LITERAL = /(?<![\w.-])(?!0\b|1px)[\d.]+px/;
 

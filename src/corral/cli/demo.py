@@ -11,7 +11,7 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from corral.cli.command import Command, parse_port
-from corral.cli.output import tell
+from corral.cli.output import note
 from corral.errors import CorralError
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     from corral.demo.place import Caretaker, end_place, furnish, make_place, sweep_leftovers
 
-    sweep_leftovers(tell)
+    sweep_leftovers(note)
     place, caretaker, server = None, None, None
     for number in _SIGNALS:
         signal.signal(number, _interrupt)
     try:
-        tell("setting the scenes, a few seconds …")
+        note("setting the scenes, a few seconds …")
         place = make_place()
         caretaker = Caretaker(place, keep=args.keep)  # before there is anything to clean up
         furnish(place)
@@ -92,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
             if caretaker is not None:
                 caretaker.dismiss()
     kept = place.root if args.keep and place else None
-    tell(f"the demo has ended; its files are in {kept}" if kept else "the demo has ended, and nothing is left of it")
+    note(f"the demo has ended; its files are in {kept}" if kept else "the demo has ended, and nothing is left of it")
     return 0
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from corral.sessions import Diagnosis, HomeHealth, ProviderHealth
 
 _HOOKS = """\
-Have agent CLIs report which process serves which session, take that back, or
-show how it stands.
+Have agent CLIs report which process serves which session, undo that, or show
+what is installed.
 
 examples:
   corral hooks                       show what is installed

@@ -67,7 +67,7 @@ SESSION is an id, a unique prefix of it, or provider:id.
 exit codes: 0 ok · 1 refused or failed · 2 usage · 3 ambiguous · 4 not found ·
             70 a bug"""
 
-_TOLD_BESIDE = {"show", "explain", "pid", "resume", "sql", "hooks", "run", "attach", "terminals", "kill", "top"}
+_WARN_OF_CONFIG = {"show", "explain", "pid", "resume", "sql", "hooks", "run", "attach", "terminals", "kill", "top"}
 """Commands that use the defaults when the configuration is faulty, and say so; the others report it themselves."""
 _STARTS_OTHERS = {"run"}
 _BUG = 70
@@ -103,16 +103,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         args = build_parser(command).parse_args(words)
         if rest:
             args.rest = rest
-        if command in _TOLD_BESIDE:
-            tell_config_problem()
+        if command in _WARN_OF_CONFIG:
+            print_config_problem()
         return args.run(args)
     except CorralError as error:
-        _tell(error)
+        _print_error(error)
         return error.exit_code
 
 
 def _split_rest(words: list[str]) -> tuple[str, list[str], list[str]]:
-    """The command, its words, and after `--` those of another program: argparse can't tell them from options."""
+    """The command, its words, and after `--` those of another program: argparse takes them for options."""
     command, *words = words
     if command not in _STARTS_OTHERS or "--" not in words:
         return command, words, []
@@ -128,20 +128,20 @@ def _unknown_command(word: str) -> CorralError:
     return CorralError(f"unknown command {word!r}", hint=hint, exit_code=2)
 
 
-def _tell(error: CorralError) -> None:
+def _print_error(error: CorralError) -> None:
     print(readable(f"corral: {error.message}"), file=sys.stderr)
     for line in (*error.listed, *error.hints):  # in full, so that they can be copied
         print(f"  {printable(line)}", file=sys.stderr)
 
 
-def tell_config_problem() -> None:
+def print_config_problem() -> None:
     """If the configuration is not in force, say why on standard error."""
     from corral.providers.settings import read_settings
 
     if (config := read_settings()).problem:
         from corral.cli.config import faulty
 
-        _tell(faulty(config))
+        _print_error(faulty(config))
 
 
 def _prepare_output() -> int:

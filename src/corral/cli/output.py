@@ -65,7 +65,7 @@ def safe_line(line: str) -> str:
     return line.replace("\n", "\\n") if "\n" in line else line
 
 
-def tell(text: str) -> None:
+def note(text: str) -> None:
     """Say something beside the result, as one line on standard error."""
     print(readable(f"corral: {text}"), file=sys.stderr)
 

@@ -89,20 +89,20 @@ class DetachKey:
         return -1
 
 
-def view(client: Client, detach_key: str, *, clear: bool, tell: Callable[[str], None]) -> Viewing:
+def view(client: Client, detach_key: str, *, clear: bool, notify: Callable[[str], None]) -> Viewing:
     """Show the terminal here until the program ends, the holder is gone, or the person leaves.
 
     `clear` shows it on a screen of its own; else all that the program wrote follows below what is here.
     Raises Silent if the holder does not answer.
     """
-    return _View(client, DetachKey(detach_key), tell, clear=clear).run()
+    return _View(client, DetachKey(detach_key), notify, clear=clear).run()
 
 
 class _View:
-    def __init__(self, client: Client, detach_key: DetachKey, tell: Callable[[str], None], *, clear: bool) -> None:
+    def __init__(self, client: Client, detach_key: DetachKey, notify: Callable[[str], None], *, clear: bool) -> None:
         self._client = client
         self._detach_key = detach_key
-        self._tell = tell
+        self._notify = notify
         self._clear = clear
         self._terminal = OwnTerminal(_write, terminal_size, clear=clear)
         self._problems: list[str] = []
@@ -135,7 +135,7 @@ class _View:
             except (OSError, termios.error):
                 pass  # the terminal itself is gone
             for problem in self._problems:
-                self._tell(problem)
+                self._notify(problem)
 
     def _note(self, number: int, _frame: FrameType | None) -> None:
         self._signals.append(number)

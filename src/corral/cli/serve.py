@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from corral.cli.command import Command, own_command, parse_port
-from corral.cli.output import print_json, print_lines, tell
+from corral.cli.output import note, print_json, print_lines
 from corral.cli.screen import age, table, terminal_width
 from corral.errors import Ambiguous, CorralError, NotFound
 from corral.machine import places
@@ -105,8 +105,8 @@ def serve(args: argparse.Namespace) -> int:
             open_in_browser(running.link(code), places.state_dir())
         if is_remote(bind):
             tunnel = f"ssh -L {running.port}:{bracketed(running.host)}:{running.port}"
-            tell(f"a browser on another machine can't log in over plain HTTP: run {tunnel} there, then open the link")
-        tell(f"serving; the link works once, `{own_command()} url` prints another. Ctrl-C stops it.")
+            note(f"a browser on another machine can't log in over plain HTTP: run {tunnel} there, then open the link")
+        note(f"serving; the link works once, `{own_command()} url` prints another. Ctrl-C stops it.")
 
     try:
         run_server(bind, show)
@@ -115,32 +115,32 @@ def serve(args: argparse.Namespace) -> int:
             raise
         _show_other(error.running, browse=args.open, wanted=args.port)
     else:
-        _tell_stopped()
+        _print_stopped()
     return 0
 
 
 def _show_other(running: Running, *, browse: bool, wanted: int | None) -> None:
     link = running.link(ServerFiles(places.state_dir()).make_code(running.name))
     print(link, flush=True)
-    tell(f"a server is already running (pid {running.pid}); this link into it works once")
+    note(f"a server is already running (pid {running.pid}); this link into it works once")
     if wanted and wanted != running.port:
-        tell(f"it stays on port {running.port}: to use --port {wanted}, stop it first")
+        note(f"it stays on port {running.port}: to use --port {wanted}, stop it first")
     if browse:
         open_in_browser(link, places.state_dir(), wait=True)
 
 
-def _tell_stopped() -> None:
+def _print_stopped() -> None:
     """Say what goes on: stopping the server stops no agent."""
     from corral.model.terminal import Standing
     from corral.terminals import list_terminals, terminals_dir
 
     left = sum(one.standing is Standing.RUNNING for one in list_terminals(terminals_dir()))
     if not left:
-        tell("stopped")
+        note("stopped")
     elif left == 1:
-        tell("stopped; 1 terminal goes on without it, and the next start serves it again")
+        note("stopped; 1 terminal goes on without it, and the next start serves it again")
     else:
-        tell(f"stopped; {left} terminals go on without it, and the next start serves them again")
+        note(f"stopped; {left} terminals go on without it, and the next start serves them again")
 
 
 # --- a link in the person's browser
@@ -154,7 +154,7 @@ def open_in_browser(link: str, state_dir: str, *, wait: bool = False) -> None:
     try:
         path = _write_page(link)
     except OSError as error:
-        tell(f"no browser was opened: {error.filename}: {error.strerror}; open the link yourself")
+        note(f"no browser was opened: {error.filename}: {error.strerror}; open the link yourself")
         return
     atexit.register(path.unlink, missing_ok=True)
     # In a process of its own: some browsers block until they end, and Ctrl-C here is not for them. With -I, nothing in
@@ -249,7 +249,7 @@ def show_logins(args: argparse.Namespace) -> int:
     if wanted is not None:
         for one in wanted:
             _end(files, kept, one)
-        tell(f"{len(wanted)} ended" if wanted else "nobody is logged in")
+        note(f"{len(wanted)} ended" if wanted else "nobody is logged in")
         return 0
     if args.json:
         print_json({"schema": 1, "logins": [_describe(one) for one in found]})

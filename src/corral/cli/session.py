@@ -7,7 +7,7 @@ import shlex
 import time
 
 from corral.cli.command import JSON, ONE_SESSION, SESSION, Command, parse_pid
-from corral.cli.output import ask, can_ask, print_json, print_lines, tell
+from corral.cli.output import ask, can_ask, note, print_json, print_lines
 from corral.cli.screen import paint, say_state, tilde, use_colour
 from corral.errors import CorralError, NotFound
 from corral.machine.text import printable
@@ -266,7 +266,7 @@ def resume(args: argparse.Namespace) -> int:  # noqa: RET503 - the last line bec
         print_lines([_say_command(plan)])
         return 0
     asks = args.drop_from is None and can_ask()
-    resume_in_place(args.session, anyway=args.anyway, agree=_Asker() if asks else agree, report=tell)
+    resume_in_place(args.session, anyway=args.anyway, agree=_Asker() if asks else agree, report=note)
 
 
 class _Asker:
@@ -280,8 +280,8 @@ class _Asker:
         if loss is None:
             return False
         if loss != self._agreed:
-            tell(f"line {loss.line} of {loss.path} is damaged. The agent drops it for good, and all that follows:")
-            tell(f"{loss.lines} lines, {loss.prompts} of them prompts. corral keeps a copy first.")
+            note(f"line {loss.line} of {loss.path} is damaged. The agent drops it for good, and all that follows:")
+            note(f"{loss.lines} lines, {loss.prompts} of them prompts. corral keeps a copy first.")
             self._agreed = loss if ask("Resume without them?") else None
         return loss == self._agreed
 
@@ -307,7 +307,7 @@ def kill(args: argparse.Namespace) -> int:
         title = f" ({printable(session.title)})" if session.title else ""
         if not ask(f"end {full_name(session)}{title}, {pids}, in {tilde(session.work_dir)}?"):
             raise CorralError("nothing was signalled")
-    for ended in kill_session(find_to_kill(session.key, agreed=session), tell):
+    for ended in kill_session(find_to_kill(session.key, agreed=session), note):
         how = f"ended after {ended.by}" if ended.by else "had ended already"
         print_lines([f"pid {ended.identity.pid} {how}"])
     return 0

@@ -7,7 +7,7 @@ import itertools
 from typing import TYPE_CHECKING
 
 from corral.cli.command import JSON, Command
-from corral.cli.output import print_csv, print_json, print_lines, progress_bar, tell
+from corral.cli.output import note, print_csv, print_json, print_lines, progress_bar
 from corral.cli.screen import cells, paint, table, terminal_width, use_colour
 from corral.errors import CorralError
 from corral.machine.text import printable
@@ -57,10 +57,10 @@ def run(args: argparse.Namespace) -> int:
     if not 0 < args.timeout <= 3600:
         raise CorralError("--timeout is in seconds, more than 0 and at most 3600", exit_code=2)
     if not args.stale and (notice := update_ledger(progress_bar())):
-        tell(notice)
-    with ask_sql(args.query, args.timeout, tell) as answer:
+        note(notice)
+    with ask_sql(args.query, args.timeout, note) as answer:
         for loss in answer.losses:
-            tell(loss.say())
+            note(loss.say())
         if args.csv:
             _print_csv(answer)
         elif args.json:
@@ -103,7 +103,7 @@ def _print_table(answer: Answer) -> None:
     lines = table(whole, gives_way=tuple(reversed(columns)), width=terminal_width())
     print_lines([paint(lines[0], "grey", use_colour()), *lines[1:]])
     if len(rows) > _MOST_IN_TABLE:
-        tell(f"only the first {_MOST_IN_TABLE:,} rows are shown; --csv and --json give all")
+        note(f"only the first {_MOST_IN_TABLE:,} rows are shown; --csv and --json give all")
 
 
 def _say(value: object) -> str:

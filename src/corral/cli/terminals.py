@@ -10,7 +10,7 @@ import time
 from typing import TYPE_CHECKING
 
 from corral.cli.command import Command
-from corral.cli.output import ask, can_ask, print_json, print_lines, tell
+from corral.cli.output import ask, can_ask, note, print_json, print_lines
 from corral.cli.raw_terminal import Left, has_terminal, terminal_size, view
 from corral.cli.screen import age, say_state, table, terminal_width, tilde
 from corral.errors import CorralError, NotFound, NotReachable, Silent
@@ -107,7 +107,7 @@ def run(args: argparse.Namespace) -> int:
     def agree(question: Refused) -> bool:
         return _agree(question, title, args)
 
-    tab = start_tab(args.provider, work_dir, args.rest, size=size, agree=agree, report=tell)
+    tab = start_tab(args.provider, work_dir, args.rest, size=size, agree=agree, report=note)
     if args.detach:
         print(tab)
         return 0
@@ -136,11 +136,11 @@ def _offer_hooks(provider: str, title: str, home: str, *, unasked: bool, decline
     ):
         (done,) = install_hooks(provider, [home])
         if done.outcome is Outcome.REFUSED:
-            tell(f"the hooks were not installed: {done.message}")
+            note(f"the hooks were not installed: {done.message}")
         else:
-            tell(f"hooks: {done.message} ({tilde(done.config_path)})")
+            note(f"hooks: {done.message} ({tilde(done.config_path)})")
             return
-    tell(
+    note(
         f"without hooks this tab is live-only: corral can show it while it runs, and not restore it "
         f"(corral hooks install {provider})"
     )
@@ -193,7 +193,7 @@ def attach_tab(tab: str, *, clear: bool) -> int:
     try:
         with open_client(directory, tab) as client:
             detach_key = read_settings().detach_key
-            viewing = view(client, detach_key, clear=clear, tell=tell)
+            viewing = view(client, detach_key, clear=clear, notify=note)
     except Silent as error:
         raise CorralError(f"it can't be shown: {error}", hint=error.remedy) from error
     except NotReachable as error:
@@ -205,7 +205,7 @@ def attach_tab(tab: str, *, clear: bool) -> int:
         raise CorralError(f"it can't be shown: {error}", hint="corral terminals lists what is left") from error
     match viewing.left:
         case Left.DETACHED:
-            tell(f"detached; corral attach {tab} returns to it")
+            note(f"detached; corral attach {tab} returns to it")
             return 0
         case Left.ENDED:
             forget_tab(tab)
@@ -220,7 +220,7 @@ def _lost() -> CorralError:
 
 def _say_end(status: int | None) -> int:
     if status is not None and status < 0:
-        tell(f"the agent {say_end(status)}")
+        note(f"the agent {say_end(status)}")
         return _SIGNALLED - status
     return status or 0
 
@@ -234,7 +234,7 @@ def _go_to_pane(session: Session, pane: Pane) -> int:
             hint=f"outside this tmux: {from_outside}",
         )
     if way.is_here:
-        tell(f"it runs in this tmux, pane {printable(pane.name)}")
+        note(f"it runs in this tmux, pane {printable(pane.name)}")
         if problem := switch_client(way):
             raise CorralError(f"tmux did not switch: {problem}", hint=f"in a terminal of your own: {from_outside}")
         return 0
@@ -243,7 +243,7 @@ def _go_to_pane(session: Session, pane: Pane) -> int:
             f"{full_name(session)} runs in tmux, pane {printable(pane.name)}, and there is no terminal here to show it",
             hint=f"in a terminal: {from_outside}",
         )
-    tell(f"it runs in tmux, pane {printable(pane.name)}")
+    note(f"it runs in tmux, pane {printable(pane.name)}")
     sys.stderr.flush()
     try:
         os.execvp(way.command[0], way.command)

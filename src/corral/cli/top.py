@@ -112,10 +112,10 @@ def render(metering: Metering, *, width: int, colour: bool, rates: bool) -> list
         tree = one.tree
         may_be = f"may belong to {_name(tree.sessions, short)}: {tree.reason}"
         more.append(f"? pid {tree.pid} ({one.name}): {say_use(one.use)}, counted for no session; {may_be}")
-    told = {key for one in metering.shared for key in one.tree.sessions}
+    shared = {key for one in metering.shared for key in one.tree.sessions}
     for one in ordered:
         name = short[one.session.session_id]
-        if one.use is None and one.session.key not in told:
+        if one.use is None and one.session.key not in shared:
             more.append(f"? {name}: {one.reason}")
         elif one.use is not None and one.use.unreadable:
             more.append(f"? {name}: {say_unreadable(one.use.unreadable)}")

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from corral.cli.command import JSON, Command
-from corral.cli.main import tell_config_problem
-from corral.cli.output import print_csv, print_json, print_lines, progress_bar, tell
+from corral.cli.main import print_config_problem
+from corral.cli.output import note, print_csv, print_json, print_lines, progress_bar
 from corral.cli.screen import paint, terminal_width, tilde, use_colour
 from corral.cli.usage_table import list_csv_rows, render, say_money
 from corral.errors import CorralError
@@ -110,7 +110,7 @@ def run(args: argparse.Namespace) -> int:
     report, trend = report_fresh(
         query,
         on_progress=progress_bar(),
-        on_doubt=tell_config_problem,
+        on_doubt=print_config_problem,
         untraced=args.json,
         trend_at=time.time() if drawn else None,
     )
@@ -121,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     elif args.csv:
         print_csv(list_csv_rows(report, query.by))
         for loss in report.losses:
-            tell(loss.say())
+            note(loss.say())
     else:
         print_lines(render(report, query.by, width=terminal_width(), colour=use_colour(), drawn=drawn, trend=trend))
     if report.unread is not None:
@@ -220,7 +220,7 @@ def _explain(args: argparse.Namespace) -> int:
     if wrong := [name for name in given if getattr(args, name)]:
         hint = "corral usage --explain SESSION [--tz Z] [--json]"
         raise CorralError(f"--explain is about one whole session: leave out --{wrong[0]}", hint=hint, exit_code=2)
-    tell_config_problem()
+    print_config_problem()
     zone = parse_query(tz=args.tz).zone
     explanation = explain_session(args.explain, progress_bar())
     if args.json:

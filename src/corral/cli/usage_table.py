@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from corral.cli.screen import cells, paint, table, tilde
 from corral.model.usage_report import TIME_KEYS, UNREAD, UsageReport, UsageRow
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from corral.model.budget import BudgetPeriod, BudgetReport
     from corral.usage import Trend

@@ -27,11 +27,10 @@ from corral.errors import CorralError
 from corral.machine.places import DEMO_VARIABLE
 from corral.machine.probe import send_signal
 from corral.machine.processes import ProcessTable
+from corral.model.process import ProcessIdentity, identity_fields
 from corral.sidecar.atomic import Directory, replace
 from corral.sidecar.files import Unreadable, read_regular
-from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import own_identity, read_identity
-from corral.state.bindings import identity_fields
 from corral.tabs import kill_process
 from corral.terminals import list_terminals
 
@@ -225,7 +224,7 @@ def remove(place: Place) -> None:
             raise CorralError(f"{error.filename or place.root} could not be deleted: {error.strerror}") from error
 
 
-def sweep_leftovers(tell: Callable[[str], None]) -> None:
+def sweep_leftovers(report: Callable[[str], None]) -> None:
     """End and delete what was left by demos whose owner was killed.
 
     Only directories of our own with a record of who made them, and only where that process is proven gone.
@@ -237,9 +236,9 @@ def sweep_leftovers(tell: Callable[[str], None]) -> None:
         elif not owner.kept and is_proven_gone(owner.identity):
             try:
                 if end_place(place):
-                    tell(f"cleaned up after a demo that was killed ({place.root})")
+                    report(f"cleaned up after a demo that was killed ({place.root})")
             except CorralError as error:
-                tell(f"could not clean up after a demo that was killed: {error.message}")
+                report(f"could not clean up after a demo that was killed: {error.message}")
 
 
 def is_proven_gone(identity: ProcessIdentity) -> bool:

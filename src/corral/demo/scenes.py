@@ -115,14 +115,14 @@ def main() -> int:  # noqa: RET503 - the last line becomes the server
     os.execv(sys.executable, [sys.executable, "-P", "-m", "corral", "serve", "--port", sys.argv[1]])
 
 
-def prepare(now: float, tell: Callable[[str], None]) -> None:
+def prepare(now: float, report: Callable[[str], None]) -> None:
     """Write every session to disk and bring it to its fate. Raises CorralError."""
     scenes = [(scene, _write_session(scene, now)) for scene in read_scenes()]
     (Path.home() / ".kimi" / "config.toml").write_text(_CONFIG)
     # The agent needs no hooks, but the page asks for them before it starts a Kimi CLI.
     if wrong := [one for one in install_hooks(None) if one.outcome in (Outcome.REFUSED, Outcome.BROKEN)]:
         raise CorralError(f"the hooks could not be installed: {wrong[0].message}")
-    play([(scene, session_id) for scene, session_id in scenes if scene.fate in _PLAYED], tell)
+    play([(scene, session_id) for scene, session_id in scenes if scene.fate in _PLAYED], report)
 
 
 def _write_session(scene: Scene, now: float) -> str:
@@ -168,13 +168,13 @@ def _claim_from_elsewhere(session: Session, work_dir: str, written_at: float) ->
     (session.path / "runtime.json").write_text(json.dumps(claim))
 
 
-def play(scenes: list[tuple[Scene, str]], tell: Callable[[str], None]) -> None:
+def play(scenes: list[tuple[Scene, str]], report: Callable[[str], None]) -> None:
     """What a person would have done in the page before: opened tabs, and typed into them."""
     log_path = os.path.join(places.state_dir(), "server", "log.jsonl")
     tabs = keep_tabs(lambda: take_survey(Selection()), log_path, lambda events: None, lambda progress: None)
     opened: list[tuple[Scene, str, str]] = []
     for scene, session_id in scenes:
-        tell(scene.title)
+        report(scene.title)
         agree = Agreement(trust=True)
         tab = tabs.open_session(find_session(session_id), anyway=False, agree=agree, size=_SIZE).tab
         _wait_until(session_id, "live")

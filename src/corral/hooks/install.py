@@ -40,8 +40,8 @@ def in_each_home(act: Callable[[Setting], Done], provider: str | None, homes: Se
     asker = Asker()
     done = [act(setting) for setting in list_settings(provider, homes, existing=True, asker=asker)]
     return done + [
-        Done(provider=told.provider, home="", config_path="", outcome=Outcome.REFUSED, message=say_failure(told))
-        for told in asker.degraded
+        Done(provider=failed.provider, home="", config_path="", outcome=Outcome.REFUSED, message=say_failure(failed))
+        for failed in asker.degraded
     ]
 
 
@@ -93,8 +93,8 @@ def _install_once(setting: Setting) -> Done:
         os.makedirs(os.path.dirname(now.path), mode=0o700, exist_ok=True)
     config_file.replace(now, after.encode())
     _save_record(setting, command, events, config_file.digest_of(after.encode()), backup, created, since)
-    told = broken or f"reports {', '.join(events)}"
-    return _done(setting, Outcome.BROKEN if broken else Outcome.INSTALLED, told, backup)
+    message = broken or f"reports {', '.join(events)}"
+    return _done(setting, Outcome.BROKEN if broken else Outcome.INSTALLED, message, backup)
 
 
 def _uninstall_once(setting: Setting) -> Done:

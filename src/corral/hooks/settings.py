@@ -40,7 +40,7 @@ def hook_providers() -> tuple[str, ...]:
     """The names of the providers that take hooks of ours, as far as they say."""
     asker = Asker()
     takes = {provider.name: find_target(provider, asker) is not None for provider in all_providers()}
-    failed = {told.provider for told in asker.degraded}
+    failed = {one.provider for one in asker.degraded}
     return tuple(name for name, is_target in takes.items() if is_target or name in failed)
 
 

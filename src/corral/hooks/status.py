@@ -138,9 +138,9 @@ def read_installation(state_dir: str, target: HookTarget, home: str) -> Installa
         problems.append(f"{missing} is missing")
     elif program is not None and (fault := find_fault(state_dir, program)):
         problems.append(f"{program} {fault}")
-    told = find_state_dir(record.command)
-    if told is not None and os.path.realpath(told) != os.path.realpath(state_dir):
-        problems.append(f"our hooks report to {told}")
+    named = find_state_dir(record.command)
+    if named is not None and os.path.realpath(named) != os.path.realpath(state_dir):
+        problems.append(f"our hooks report to {named}")
     placed = find_unbroken_since(state_dir, program) if program is not None else None
     return Installation(
         provider=target.provider,
@@ -207,7 +207,7 @@ def read_statuses(provider: str | None, homes: Sequence[str]) -> list[Status]:
     """In each home; of a provider that could not say where its hooks are, that problem."""
     asker = Asker()
     found = [read_status(setting) for setting in list_settings(provider, homes, asker=asker)]
-    return found + [Status(provider=told.provider, problems=(say_failure(told),)) for told in asker.degraded]
+    return found + [Status(provider=failed.provider, problems=(say_failure(failed),)) for failed in asker.degraded]
 
 
 def read_status(setting: Setting) -> Status:
@@ -313,5 +313,5 @@ def lack_hooks() -> bool:
     return False
 
 
-def say_failure(told: Degraded) -> str:
-    return f"corral could not {told.step}: {told.reason}"
+def say_failure(failed: Degraded) -> str:
+    return f"corral could not {failed.step}: {failed.reason}"

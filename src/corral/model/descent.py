@@ -1,7 +1,7 @@
 """Which session was forked from which, where each copied record names the session that it was copied from.
 
 Such a copy names no earlier one: of an event that was copied twice, the logs of the two forks name different origins,
-and the fork that comes first is right. Which one that is, only the logs between them tell.
+and the fork that comes first is right. Which one that is, only the logs between them say.
 """
 
 from __future__ import annotations

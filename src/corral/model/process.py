@@ -187,3 +187,8 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     uid: int
     ticks_per_second: float = 100.0
     """The unit of start ticks."""
+
+
+def identity_fields(identity: ProcessIdentity) -> tuple[str, int, int, int]:
+    """A process as it is written to a file."""
+    return identity.boot_id, identity.pid_ns, identity.pid, identity.start_ticks

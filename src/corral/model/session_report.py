@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from corral.model.restore import Attach, Loss, Refused, RestorePlan, Resume, Wait, list_commands, say_remedy
+from corral.model.restore import Attach, Loss, Refusal, Refused, RestorePlan, Resume, Wait, list_commands, say_remedy
 from corral.model.session import AgentProcess, Degraded
 
 SCHEMA = 1
@@ -31,7 +31,7 @@ class RestoreReport(Struct, frozen=True, kw_only=True):
     env: dict[str, str] | None = None
     pid: int | None = None
     terminal: str | None = None
-    reason: str | None = None
+    reason: Refusal | None = None
     message: str | None = None
     remedy: tuple[str, ...] = ()
     commands: tuple[str, ...] = ()

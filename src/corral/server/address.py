@@ -24,11 +24,10 @@ from msgspec import Struct
 from corral.errors import CorralError
 from corral.machine.descriptors import is_ready, with_given_limit
 from corral.machine.places import DEMO_VARIABLE
+from corral.model.process import ProcessIdentity, identity_fields
 from corral.server import keeper
 from corral.server.server_files import TOKEN, ServerFiles, bracketed
-from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
-from corral.state.bindings import identity_fields
 
 _FIRST_PORT = 7420
 MOST_WAITING = 512
@@ -197,9 +196,9 @@ def _start_keeper(address: Address, files: ServerFiles) -> socket.socket:
         start_new_session=True,
     )
     assert process.stdin is not None and process.stdout is not None
-    with process.stdin as told, process.stdout as said:
-        told.write(msgspec.json.encode(order) + b"\n")
-        told.flush()
+    with process.stdin as orders, process.stdout as said:
+        orders.write(msgspec.json.encode(order) + b"\n")
+        orders.flush()
         ready = is_ready(said.fileno(), _KEEPER_SECONDS) and said.readline() == b"ready\n"
         identity = read_identity(process.pid)
         if not ready or identity is None:
@@ -208,7 +207,7 @@ def _start_keeper(address: Address, files: ServerFiles) -> socket.socket:
             raise CorralError("the keeper of the address did not start")
         record = _Record(name=address.name, host=address.host, port=address.port, process=identity_fields(identity))
         files.write_keeper(msgspec.json.encode(record))
-        told.write(keeper.GO)
+        orders.write(keeper.GO)
     connection = _connect(files, identity)
     if connection is None:
         raise CorralError("the keeper of the address does not answer")

@@ -390,8 +390,8 @@ async def show_usage(call: Call) -> object:
 @route("GET", "/api/events", "what happens, as server-sent events", query=("after",))
 async def follow_events(call: Call) -> Response:
     request, events = call.request, call.service.events
-    told = request.headers.get("last-event-id") or request.query_params.get("after")
-    after = int(told) if told and told.isascii() and told.isdecimal() and len(told) < 19 else None
+    given = request.headers.get("last-event-id") or request.query_params.get("after")
+    after = int(given) if given and given.isascii() and given.isdecimal() and len(given) < 19 else None
     hello = {"version": __version__, "event": events.newest, "beat_s": BEAT_SECONDS}
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return StreamingResponse(events.follow(after, hello), headers=headers, media_type="text/event-stream")

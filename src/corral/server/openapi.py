@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from corral.model.restore import Refusal
 from corral.model.session import Colour
 from corral.model.verdict import Activity, State
 from corral.server.event_stream import EVENTS
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
 _PREFIX = "#/components/schemas/{name}"
 _CLOSED: dict[str, dict[str, Any]] = {
     "ListedSession": {"state": State, "activity": Activity, "colour": Colour},
-    "RestoreReport": {"kind": RestoreKind, "reason": Refusal},
+    "RestoreReport": {"kind": RestoreKind},
     "TabView": {"state": TabState, "activity": Activity},
     "ProviderReport": {"restore": RestoreSupport, "hooks": HooksStanding},
     "ProcessPlace": {"kind": PlaceKind},

@@ -104,7 +104,7 @@ class ServerFiles:
         except msgspec.DecodeError:
             return None
 
-    def tell_running(self, running: Running) -> None:
+    def write_running(self, running: Running) -> None:
         self._write("running.json", msgspec.json.encode(running))
 
     def forget_running(self) -> None:

@@ -52,8 +52,11 @@ class AlreadyRunning(CorralError):
         self.running = running
 
 
-def run_server(bind: Bind, tell: Callable[[Running, str], None]) -> None:
-    """Serve until a signal comes. Once it listens, `tell` gets its address and a one-time code. Raises CorralError."""
+def run_server(bind: Bind, announce: Callable[[Running, str], None]) -> None:
+    """Serve until a signal comes. Once it listens, `announce` gets its address and a one-time code.
+
+    Raises CorralError.
+    """
     check_host(bind)
     raise_limit()  # each viewer takes two descriptors
     if not are_left(_FEWEST_FILES):
@@ -99,7 +102,7 @@ def run_server(bind: Bind, tell: Callable[[Running, str], None]) -> None:
     gc.enable()
     gc.set_threshold(20_000, 20, 100)  # thousands of sessions are replaced at a time, without reference cycles
     holding = Holding(address, files)
-    server = _Server(config, lambda: _begin(files, running, holding, tell), events.end)
+    server = _Server(config, lambda: _begin(files, running, holding, announce), events.end)
     asyncio.run(server.serve(sockets=address.listeners))
     holding.leave(for_good=not logins.list())
 
@@ -134,10 +137,10 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets=sockets)
 
 
-def _begin(files: ServerFiles, running: Running, holding: Holding, tell: Callable[[Running, str], None]) -> None:
+def _begin(files: ServerFiles, running: Running, holding: Holding, announce: Callable[[Running, str], None]) -> None:
     holding.watch()
-    files.tell_running(running)
-    tell(running, files.make_code(running.name))
+    files.write_running(running)
+    announce(running, files.make_code(running.name))
 
 
 class Holding:

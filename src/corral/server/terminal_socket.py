@@ -165,7 +165,7 @@ class _Bridge:
             data = message.get("bytes")
             if data is not None:
                 if len(data) > MAX_INPUT + 1 or not data:
-                    await self._tell({"failed": {"code": "frame", "message": "more input than fits into one frame"}})
+                    await self._send({"failed": {"code": "frame", "message": "more input than fits into one frame"}})
                     continue
                 self._typed_at = self._loop.time()
                 self._due.set()
@@ -174,7 +174,7 @@ class _Bridge:
             try:
                 control = _decode_control(message.get("text") or "")
             except msgspec.DecodeError:
-                await self._tell({"failed": {"code": "frame", "message": "unknown message"}})
+                await self._send({"failed": {"code": "frame", "message": "unknown message"}})
                 continue
             await self._obey(control)
 
@@ -186,7 +186,7 @@ class _Bridge:
         if control.ack is not None:
             self._acknowledge(control.ack)
         if control.ping is not None:
-            await self._tell({"pong": control.ping})
+            await self._send({"pong": control.ping})
 
     def _acknowledge(self, offset: int) -> None:
         self._acknowledged = max(self._acknowledged, min(offset, self._sent))
@@ -257,25 +257,25 @@ class _Bridge:
             case Attached():
                 self._sent = self._acknowledged = frame.offset
                 self._size = frame.columns, frame.rows
-                await self._tell({"attached": {**frame._asdict(), "terminal": self._line.holder}})
+                await self._send({"attached": {**frame._asdict(), "terminal": self._line.holder}})
             case Gap():
                 self._sent = self._acknowledged = frame.end
-                await self._tell({"gap": frame._asdict()})
+                await self._send({"gap": frame._asdict()})
             case Size():
-                await self._tell({"size": frame._asdict()})
+                await self._send({"size": frame._asdict()})
             case Exit():
-                await self._tell({"exit": frame.status})
+                await self._send({"exit": frame.status})
                 await self._websocket.close(ENDED)
                 return False
             case Failed():
-                await self._tell({"failed": frame._asdict()})
+                await self._send({"failed": frame._asdict()})
             case Welcome():
                 pass
             case _:
                 pass  # a newer holder's
         return True
 
-    async def _tell(self, body: object) -> None:
+    async def _send(self, body: object) -> None:
         await self._websocket.send_text(_text(body))
 
 

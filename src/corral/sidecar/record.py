@@ -1,4 +1,4 @@
-"""The record that runtime.json holds: its fields, its bytes, and the strict way back from bytes."""
+"""The record that runtime.json holds: its fields, its bytes, and how they are read strictly."""
 
 from __future__ import annotations
 

@@ -131,11 +131,6 @@ class Bindings:
         return binding
 
 
-def identity_fields(identity: ProcessIdentity) -> tuple[str, int, int, int]:
-    """A process as it is written to a file."""
-    return identity.boot_id, identity.pid_ns, identity.pid, identity.start_ticks
-
-
 def _hash(directory: str) -> str:
     import hashlib
 

@@ -5,7 +5,8 @@ The door of the room: others call these functions, and each imports what it need
 
 from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import NoReturn

@@ -12,7 +12,7 @@ from corral.machine import places
 from corral.machine.processes import ProcessTable
 from corral.model.claim import ClaimKind
 from corral.model.key import SessionKey
-from corral.model.process import ProcessIdentity
+from corral.model.process import ProcessIdentity, identity_fields
 from corral.model.record import Skipped
 from corral.model.selection import Selection
 from corral.model.session import Session, Survey
@@ -22,7 +22,7 @@ from corral.model.verdict import State
 from corral.providers.registry import has_provider
 from corral.sessions.report import report_session
 from corral.sessions.survey import take_survey
-from corral.state.bindings import Binding, Bindings, identity_fields
+from corral.state.bindings import Binding, Bindings
 from corral.tabs.plan import decide_last_session
 from corral.terminals.client import dismiss_terminal
 from corral.terminals.directory import find_terminal, list_terminals, terminals_dir

@@ -19,7 +19,7 @@ from corral.hooks import find_silence
 from corral.machine import places
 from corral.machine.procfs import has_ended
 from corral.model.key import Home, SessionKey
-from corral.model.process import ProcessIdentity
+from corral.model.process import ProcessIdentity, identity_fields
 from corral.model.refusal import RefusedError, refuse
 from corral.model.restore import Attach, Command, Loss, Program, Refusal, Refused, Resume, Start, Wait
 from corral.model.selection import Selection
@@ -36,7 +36,7 @@ from corral.sessions.gather import environment
 from corral.sessions.naming import find_by_key, find_session, full_name
 from corral.sessions.survey import take_survey
 from corral.sidecar.processes import own_identity
-from corral.state.bindings import Binding, Bindings, identity_fields
+from corral.state.bindings import Binding, Bindings
 from corral.state.launches import KeptCopy, Launch, Launches
 from corral.tabs.guard import fork_guard, spawn_guard
 from corral.terminals.client import dismiss_terminal

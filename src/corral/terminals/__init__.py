@@ -39,7 +39,7 @@ def find_terminal(directory: str, tab: str) -> Terminal | None:
 
 
 def own_tab() -> str | None:
-    """The terminal of ours in which this very process runs."""
+    """The terminal of ours in which this process runs."""
     import os
 
     from corral.terminals.directory import TAB_VARIABLE

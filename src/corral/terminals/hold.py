@@ -98,7 +98,7 @@ def hold() -> None:
     try:
         _hold(order, umask)
     except OSError as error:
-        _tell(f"failed {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
+        _report(f"failed {error.strerror or error}{f': {error.filename}' if error.filename else ''}")
         os._exit(1)
 
 
@@ -110,7 +110,7 @@ def _hold(order: Order, umask: int) -> None:
         child = _fork_child(order.argv, order.cwd, order.env, (order.columns, order.rows), umask)
         identity = identity_of(child.pid)
         files.write_record(identity, VERSIONS[1])
-        _tell(f"forked {os.getpid()} {identity.pid} {identity.start_ticks}")
+        _report(f"forked {os.getpid()} {identity.pid} {identity.start_ticks}")
         _await_go()
         _begin(child, order)
     except OSError:
@@ -118,7 +118,7 @@ def _hold(order: Order, umask: int) -> None:
             child.signal(signal.SIGKILL)
         files.remove(SOCKET, RECORD, EXIT, LOG)
         raise
-    _tell("begun")
+    _report("begun")
     _leave_starter()
     gc.collect()
     try:
@@ -133,25 +133,25 @@ def _fork_child(argv: Sequence[str], cwd: str, env: Mapping[str, str], size: tup
     """Fork, give the child the terminal as its session's own, and let it wait. Raises OSError."""
     master, slave = os.openpty()  # both are not inheritable, as all that Python opens
     waiting, go = os.pipe()
-    problem, tell = os.pipe()
+    problem, report = os.pipe()
     try:
         _set_size(slave, *size)
         _set_input_flags(slave)
         pid = os.fork()
     except BaseException:
-        for fd in (master, slave, waiting, go, problem, tell):
+        for fd in (master, slave, waiting, go, problem, report):
             os.close(fd)
         raise
     if pid == 0:
         os.umask(umask)
-        _become(argv, cwd, env, slave, waiting, tell)
-    for fd in (slave, waiting, tell):
+        _become(argv, cwd, env, slave, waiting, report)
+    for fd in (slave, waiting, report):
         os.close(fd)
     os.set_blocking(master, False)
     return Child(pid, os.pidfd_open(pid), master, go, problem)
 
 
-def _become(argv: Sequence[str], cwd: str, env: Mapping[str, str], slave: int, waiting: int, tell: int) -> None:
+def _become(argv: Sequence[str], cwd: str, env: Mapping[str, str], slave: int, waiting: int, report: int) -> None:
     """In the child: never returns."""
     step = b""
     try:
@@ -171,7 +171,7 @@ def _become(argv: Sequence[str], cwd: str, env: Mapping[str, str], slave: int, w
         step = b""
         os.execve(argv[0], list(argv), env)
     except OSError as error:
-        os.write(tell, b"%s%d" % (step, error.errno or errno.EIO))
+        os.write(report, b"%s%d" % (step, error.errno or errno.EIO))
     finally:
         os._exit(_NOT_RUN)
 
@@ -216,7 +216,7 @@ def _read_exactly(length: int) -> bytes:
     return data
 
 
-def _tell(text: str) -> None:
+def _report(text: str) -> None:
     try:
         os.write(1, f"{text}\n".encode("utf-8", "replace"))
     except OSError:

@@ -84,21 +84,21 @@ def start_terminal(
         start_new_session=True,
     )
     assert process.stdin is not None and process.stdout is not None
-    with process.stdin as order_in, process.stdout as told:
+    with process.stdin as order_in, process.stdout as answers:
         # Whatever fails before the last word: the holder sees its input end, and begins nothing.
-        started = _await_forked(_tell_order(process, order_in, pack_order(order), told), tab)
+        started = _await_forked(_send_order(process, order_in, pack_order(order), answers), tab)
         if on_forked is not None:
             on_forked(started)
         with suppress(BrokenPipeError):  # then it has said why
             order_in.write(b"g")
             order_in.flush()
-        answer = _hear(told, f"the holder, pid {started.holder.pid}, does not say whether the program began").strip()
+        answer = _hear(answers, f"the holder, pid {started.holder.pid}, does not say whether the program began").strip()
     if answer != "begun":
         raise StartFailed(answer.removeprefix("failed ") or "the holder ended without reporting")
     return started
 
 
-def _tell_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: bytes, told: IO[bytes]) -> str:
+def _send_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: bytes, answers: IO[bytes]) -> str:
     try:
         order_in.write(order)
         order_in.flush()
@@ -107,14 +107,14 @@ def _tell_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: by
         process.kill()
         process.wait()
         raise StartFailed(f"the holder did not start: {error}") from error
-    return _hear(told, "the holder does not say what it has started")
+    return _hear(answers, "the holder does not say what it has started")
 
 
-def _hear(told: IO[bytes], silence: str) -> str:
+def _hear(answers: IO[bytes], silence: str) -> str:
     """The holder's next line. It writes one, and the next only after we let it go on."""
-    if not is_ready(told.fileno(), _START_SECONDS):
+    if not is_ready(answers.fileno(), _START_SECONDS):
         raise StartFailed(f"{silence}: no answer in {_START_SECONDS:.0f} s")
-    return told.readline().decode(errors="replace")
+    return answers.readline().decode(errors="replace")
 
 
 def _await_forked(line: str, tab: str) -> Started:

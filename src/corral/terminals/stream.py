@@ -78,9 +78,9 @@ class Beginning(NamedTuple):
 class Stream:
     """Fed with output and sizes in the order in which they happened."""
 
-    def __init__(self, capacity: int, size: tuple[int, int], tell: Callable[[str], object] = str) -> None:
-        """`tell` logs faults of our own."""
-        self._tell = tell
+    def __init__(self, capacity: int, size: tuple[int, int], log: Callable[[str], object] = str) -> None:
+        """`log` logs faults of our own."""
+        self._log = log
         self.ring = Ring(capacity)
         self._mode_reader = ModeReader()
         self.modes = self._mode_reader.modes
@@ -156,7 +156,7 @@ class Stream:
         try:
             return work()
         except Exception as error:  # noqa: BLE001 - it is logged; an agent's conversation is worth more than its picture
-            self._tell(f"the screen is lost: {error!r}")
+            self._log(f"the screen is lost: {error!r}")
             modes, self._screen = self._screen.modes, Screen(*self.sizes.at(self._read))
             self._screen.modes = modes
             return None

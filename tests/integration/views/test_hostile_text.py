@@ -22,11 +22,12 @@ from corral.cli.main import COMMANDS, build_parser
 from corral.demo.conversation import Home, Session, take_turn
 from corral.machine.json_text import encode_json
 from corral.model.key import SessionKey
+from corral.model.process import identity_fields
 from corral.server.app import ENDPOINTS
 from corral.server.openapi import describe_api
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
-from corral.state.bindings import Binding, identity_fields
+from corral.state.bindings import Binding
 from corral.state.launches import Launch
 from corral.terminals.directory import list_terminals
 from tests.integration.server.serving import Serving

@@ -199,7 +199,7 @@ export class TerminalView {
   }
 }
 
-/** The terminals that are kept ready; the one not shown for longest gives way, and is attached anew when shown. */
+/** The terminals that are kept ready; the one not shown for longest gives way, and is attached again when shown. */
 class Views {
   #views = new Map<string, TerminalView>();
 
