@@ -1,4 +1,4 @@
-"""The event log of a session ("wire") and its last turn: read from both ends, whatever its events are called.
+"""The event log of a session ("wire"): its last turn, read from both ends, and what a resume would drop of it.
 
 A provider declares a `TurnLog`: the events that tell of turns, and a `Tail` that takes them from the last one back.
 """
@@ -13,10 +13,12 @@ from msgspec import Struct
 from corral.machine.text import one_line
 from corral.model.key import SessionKey
 from corral.model.record import SessionRecord, SidecarHint, TurnState
+from corral.model.restore import Loss
 from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.providers.kit.transcripts import HEAD_BUDGET, TAIL_BUDGET, Transcript, open_transcript
 from corral.sidecar.files import Unreadable
 
+_BOM = b"\xef\xbb\xbf"
 _LATEST = 1e11  # epoch seconds; milliseconds or nonsense are beyond
 
 
@@ -155,6 +157,32 @@ class TurnLog(Struct, Generic[E], frozen=True, kw_only=True):
             self._read_head(transcript, wire)
             self._read_tail(transcript, wire)
             return wire
+
+    def find_loss(self, path: str) -> Loss | None:
+        """What a CLI drops for good that stops at the first line it can't read: the readable ones behind it, and among
+        them the prompts; None if there are none.
+
+        Empty lines count as readable, and so does a last line without its end. Reads the log whole.
+        """
+        transcript = open_transcript(path)
+        if isinstance(transcript, Unreadable):
+            return None
+        mark = f'"{self.prompt}"'.encode()
+        damaged: int | None = None
+        lines = prompts = 0
+        with transcript:
+            for line in transcript.forward(transcript.size):
+                data = (line.data.removeprefix(_BOM) if line.offset == 0 else line.data).removesuffix(b"\r")
+                if not data:
+                    continue
+                if damaged is None:
+                    damaged = line.offset if line.ended and not self.is_record(data) else None
+                elif self.is_record(data):
+                    lines += 1
+                    prompts += mark in data
+            if damaged is None or not lines:
+                return None
+            return Loss(path=path, line=transcript.count_lines(damaged) + 1, lines=lines, prompts=prompts)
 
     def _read_head(self, transcript: Transcript, wire: Wire) -> None:
         """The first time and the first prompt."""
