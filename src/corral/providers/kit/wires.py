@@ -50,6 +50,7 @@ class Wire(Struct, kw_only=True):
         archived: bool = False,
         sidecar: SidecarHint | None = None,
         forked_from: str | None = None,
+        branch: str | None = None,
         notes: tuple[str | None, ...] = (),
     ) -> SessionRecord:
         """With what is said elsewhere; `why_not`: why it can't be resumed. Without a title it has its first prompt."""
@@ -73,6 +74,7 @@ class Wire(Struct, kw_only=True):
             archived=archived,
             sidecar=sidecar,
             forked_from=one_line(forked_from) if forked_from else None,
+            branch=one_line(branch) if branch else None,
             notes=(*(note for note in notes if note), *self.notes),
         )
 
