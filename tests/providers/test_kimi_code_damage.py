@@ -11,10 +11,9 @@ import pytest
 
 from corral.model.restore import Loss, Refusal, Refused
 from corral.model.selection import Selection
-from corral.providers.kimi_code import restore
 from corral.providers.kimi_code.sessions import WIRE
 from corral.providers.kit.foreign_json import is_javascript_json
-from corral.providers.kit.losses import find_loss
+from corral.providers.kit.wires import TurnLog
 from corral.sessions.naming import find_session
 from corral.sessions.survey import take_survey
 
@@ -29,7 +28,7 @@ def loss_in(tmp_path: Path):
         path = tmp_path / "agents" / "main" / "wire.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        return find_loss(str(path), WIRE.is_record, WIRE.prompt)
+        return WIRE.find_loss(str(path))
 
     return read
 
@@ -117,7 +116,7 @@ def test_one_session_is_looked_at_closely_and_a_listing_is_not(torn: Path, monke
     assert refused.loss is not None and (refused.loss.path, refused.loss.line) == (str(wire), 2)
     assert f"line 2 of {wire}" in refused.message
     read: list[str] = []
-    monkeypatch.setattr(restore, "find_loss", lambda path, *_: read.append(path))
+    monkeypatch.setattr(TurnLog, "find_loss", lambda _, path: read.append(path))
     take_survey(Selection())
     take_survey(Selection(id_prefix=""))
     assert read == []

@@ -9,20 +9,19 @@ from collections.abc import Iterator
 from functools import lru_cache
 from zlib import crc32
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from corral.machine.stamps import to_stamp
-from corral.machine.text import one_line
-from corral.model.key import Home
+from corral.model.key import Home, SessionKey
 from corral.model.known import Known
-from corral.model.record import Resting, SessionRecord, Skipped, TurnState
+from corral.model.record import Resting, SessionRecord, Skipped
 from corral.providers.kimi_cli.processes import NAME
 from corral.providers.kimi_cli.reporter import bucket_of
-from corral.providers.kit.bucket_sessions import REPEATED, Bucket, BucketReader, BucketRules, list_bucket_sessions
+from corral.providers.kit.bucket_sessions import Bucket, BucketReader, BucketRules, list_bucket_sessions
 from corral.providers.kit.foreign_json import ForeignDecoder, is_absolute_path, is_object
 from corral.providers.kit.runtime_claims import read_hint
-from corral.providers.kit.transcripts import HEAD_BUDGET, Line, open_transcript
-from corral.providers.kit.wires import Question, Tail, TextPart, TurnLog, join_parts, join_questions, to_seconds
+from corral.providers.kit.stamped import stamp_of
+from corral.providers.kit.transcripts import HEAD_BUDGET, open_transcript
+from corral.providers.kit.wires import Tail, TurnLog, Wire, join_questions, to_seconds
 from corral.sidecar.files import Unreadable, read_regular
 
 # md5 of the work directory's path; for a directory on another machine (kaos) with its name before it.
@@ -99,8 +98,12 @@ def _read_registry(path: str, *_identity: int) -> Registry:
 
 
 class _Payload(Struct):
+    """Only the kind of an event decides the state: what is odd in its payload must not hide it."""
+
     id: object = None
     tool_call_id: object = None
+    user_input: object = ""
+    questions: object = ()
 
 
 class _Message(Struct):
@@ -120,57 +123,37 @@ class _Event(Struct):
     def at(self) -> float | None:
         return to_seconds(self.timestamp)
 
-
-class _Text(Struct):
-    user_input: str | list[TextPart] = ""
-    questions: list[Question] = []
-
-
-class _TextMessage(Struct):
-    payload: _Text
-
-
-class _TextEvent(Struct):
-    message: _TextMessage
-
-
-_TEXT = ForeignDecoder(_TextEvent)
-"""The kind of an event decides the state and is decoded apart: an odd text must not hide an event."""
-
-
-def _read_prompt(data: bytes) -> str | None:
-    event = _TEXT.decode(data)
-    return join_parts(event.message.payload.user_input) if event else None
+    @property
+    def prompt(self) -> object:
+        return self.message.payload.user_input
 
 
 class _Tail(Tail[_Event]):
-    def take(self, event: _Event, line: Line) -> bool:
+    def take(self, event: _Event) -> bool:
         payload = event.message.payload
-        match event.message.type:
+        call = payload.tool_call_id if isinstance(payload.tool_call_id, str) else None
+        match event.kind:
             case "TurnEnd":
                 self.ended = not self.open
                 return True
             case "ToolResult":  # one that was cancelled may come after the turn's end
-                self.answered.add(payload.tool_call_id if isinstance(payload.tool_call_id, str) else None)
+                self.answered.add(call)
                 return False
             case "ToolCall" if isinstance(payload.id, str) and payload.id not in self.answered:
                 # kimi 1.51 does not log that it waits for an approval: it looks like a tool that runs (2026-11)
                 self.in_tool = True
-            case "QuestionRequest" if isinstance(payload.tool_call_id, str):
-                if payload.tool_call_id not in self.answered:
-                    asked = _TEXT.decode(line.data)
-                    self.ask(join_questions(asked.message.payload.questions) if asked else None)
+            case "QuestionRequest" if call is not None and call not in self.answered:
+                self.ask(join_questions(payload.questions))
             case _:
                 pass
         self.open = True  # all others only happen within a turn
-        return event.message.type == WIRE.prompt
+        return event.kind == WIRE.prompt
 
 
 WIRE = TurnLog(
     decoder=ForeignDecoder(_Event),
     prompt="TurnBegin",
     kinds=("TurnEnd", "StepBegin", "ToolCall", "ToolResult", "QuestionRequest"),
-    read_prompt=_read_prompt,
     make_tail=_Tail,
     is_record=is_object,
     damage="lines near the end are not JSON",
@@ -202,17 +185,25 @@ class _Place(Struct, frozen=True):
     bucket: Bucket
     work_dir: str | None
     note: str | None
-    repeated: frozenset[str]
-    """The ids that other buckets have too."""
+
+    def key(self, session_id: str) -> SessionKey:
+        return SessionKey(NAME, self.home, self.bucket.name, session_id)
 
 
 class _History(Struct, frozen=True):
     """What the file that a resume needs was found to be."""
 
     path: str
-    durable: bool
-    reason: str | None = None
+    why_not: str | None = None
     note: str | None = None
+
+    @property
+    def written_at(self) -> float | None:
+        try:
+            status = os.lstat(self.path)
+        except OSError:
+            return None
+        return status.st_mtime if stat.S_ISREG(status.st_mode) else None
 
 
 def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting | Skipped]:
@@ -221,9 +212,9 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting 
     if registry.problem is not None:
         yield Skipped(provider=NAME, path=f"{home.path}/kimi.json", reason=registry.problem)
 
-    def read_in(bucket: Bucket, repeated: frozenset[str]) -> BucketReader:
-        note = _find_note(bucket, registry)
-        return _read_in(_Place(home.path, bucket, registry.find_local(bucket.name), note, repeated))
+    def read_in(bucket: Bucket) -> BucketReader:
+        work_dir, note = registry.find_local(bucket.name), _find_note(bucket, registry)
+        return _read_in(_Place(home.path, bucket, work_dir, note))
 
     yield from list_bucket_sessions(BUCKETS.list(home.path), _FILES, known, read_in)
 
@@ -238,85 +229,64 @@ def _find_note(bucket: Bucket, registry: Registry) -> str | None:
 def _read_in(place: _Place) -> BucketReader:
     bucket = place.bucket
     seal = crc32(f"{place.work_dir}\n{place.note}".encode(errors="replace"))
-    here = place.repeated.intersection(bucket.sessions)
     # An older single file holds the history of its session until that is opened.
-    beside = {one: _stamp(f"{bucket.path}/{one}.jsonl") for one in sorted(bucket.legacy.intersection(bucket.sessions))}
+    beside = {
+        one: stamp_of(f"{bucket.path}/{one}.jsonl") for one in sorted(bucket.legacy.intersection(bucket.sessions))
+    }
     return BucketReader(
-        outside=(seal, sorted(here), beside),
-        fingerprint=lambda one: (*beside.get(one, ()), seal, one in here, one in bucket.legacy),
+        outside=(seal, beside),
+        fingerprint=lambda one: (*beside.get(one, ()), seal, one in bucket.legacy),
         read=lambda one: _read_session(place, one),
         also=(_read_single(place, one) for one in sorted(bucket.legacy.difference(bucket.sessions))),
     )
 
 
-def _stamp(path: str) -> tuple[int, ...]:
-    try:
-        return to_stamp(os.lstat(path))
-    except OSError:
-        return ()
-
-
 def _read_session(place: _Place, session_id: str) -> SessionRecord:
     path = f"{place.bucket.path}/{session_id}"
-    inside, notes = f"{path}/context.jsonl", list[str]()
-    history = _read_history(inside)
+    history, older = _read_history(f"{path}/context.jsonl"), None
     if session_id in place.bucket.legacy:
-        if os.path.lexists(inside):
-            notes.append("an older single file of the same id is beside it, and is not used")
+        if os.path.lexists(history.path):
+            older = "an older single file of the same id is beside it, and is not used"
         else:
             # kimi 1.51 moves the old file into the directory on opening (read in its source, 2026-11)
-            history = _read_history(f"{path}.jsonl")
-            notes.append("its history is still in the older single file")
+            history, older = _read_history(f"{path}.jsonl"), "its history is still in the older single file"
     wire = WIRE.read(f"{path}/wire.jsonl")
-    state = _read_state(f"{path}/state.json", notes)
-    record = _make_record(place, session_id, path, history, *notes, history.note, *wire.notes)
-    if not history.durable and wire.first_prompt is not None and os.path.lexists(history.path):
-        reason = "its history is gone: the event log has prompts, context.jsonl has no message"
-        record = structs.replace(record, not_durable_reason=reason)
-    return structs.replace(
-        record,
-        title=(one_line(state.custom_title) if state.custom_title else None) or wire.first_prompt,
+    state, lost = _read_state(f"{path}/state.json")
+    why_not, written_at = history.why_not, history.written_at
+    if why_not and wire.first_prompt is not None and os.path.lexists(history.path):
+        why_not = "its history is gone: the event log has prompts, context.jsonl has no message"
+    return wire.to_record(
+        place.key(session_id),
+        path,
+        work_dir=place.work_dir,
+        title=state.custom_title,
         # kimi 1.51 writes context.jsonl at launch and the event log with the first prompt (2026-11)
-        created_at=wire.created_at or record.updated_at,
-        updated_at=wire.updated_at or record.updated_at,
-        turn=wire.turn,
-        turn_started_at=wire.turn_started_at,
-        unfinished=wire.unfinished,
-        waits_for=wire.waits_for,
-        recorded_at=wire.recorded_at,
+        created_at=wire.created_at or written_at,
+        updated_at=wire.updated_at or written_at,
+        why_not=why_not,
         archived=state.archived,
         sidecar=read_hint(f"{path}/runtime.json"),
+        notes=(place.note, older, lost, history.note),
     )
 
 
 def _read_single(place: _Place, session_id: str) -> SessionRecord | Skipped:
     """A session of an older version, which is its history and nothing else."""
-    path = f"{place.bucket.path}/{session_id}.jsonl"
-    history = _read_history(path)
-    if history.reason and history.reason.startswith("unreadable"):
-        return Skipped(provider=NAME, path=path, reason=history.reason)
-    note = "a single file, as older versions wrote: it has no event log, so the last turn is not known"
-    return _make_record(place, session_id, path, history, note)
-
-
-def _make_record(place: _Place, session_id: str, path: str, history: _History, *notes: str | None) -> SessionRecord:
-    """All that is known without an event log."""
-    # kimi 1.51: `--session ID` of another directory makes an empty session of the same id here (2026-11)
-    repeated = REPEATED if session_id in place.repeated else None
-    return SessionRecord(
-        provider=NAME,
-        home=place.home,
-        scope=place.bucket.name,
-        session_id=session_id,
-        path=path,
+    history = _read_history(f"{place.bucket.path}/{session_id}.jsonl")
+    if history.why_not and history.why_not.startswith("unreadable"):
+        return Skipped(provider=NAME, path=history.path, reason=history.why_not)
+    return Wire(exists=False).to_record(
+        place.key(session_id),
+        history.path,
         work_dir=place.work_dir,
         title=None,
         created_at=None,
-        updated_at=_find_mtime(history.path),
-        durable=history.durable,
-        not_durable_reason=history.reason,
-        turn=TurnState.NONE,
-        notes=tuple(note for note in (place.note, repeated, *notes) if note),
+        updated_at=history.written_at,
+        why_not=history.why_not,
+        notes=(
+            place.note,
+            "a single file, as older versions wrote: it has no event log, so the last turn is not known",
+        ),
     )
 
 
@@ -324,36 +294,26 @@ def _read_history(path: str) -> _History:
     transcript = open_transcript(path)
     if isinstance(transcript, Unreadable):
         if transcript.code == "io:ENOENT":
-            return _History(path, False, "context.jsonl is missing: a resume would start with an empty history")
-        return _History(path, False, f"unreadable history: {transcript.reason}")
+            return _History(path, "context.jsonl is missing: a resume would start with an empty history")
+        return _History(path, f"unreadable history: {transcript.reason}")
     with transcript:
         for line in transcript.forward(HEAD_BUDGET):
             message = _MESSAGE.decode(line.data)
             # Roles with an underscore are its own: every session has a system prompt from its launch on.
             if message is not None and message.role and not message.role.startswith("_"):
-                return _History(path, True)
+                return _History(path)
         if transcript.exhausted:
             note = f"no message in the first {HEAD_BUDGET >> 20} MiB of context.jsonl, the rest was not read"
-            return _History(path, True, note=note)
-    return _History(path, False, "never prompted")
+            return _History(path, note=note)
+    return _History(path, "never prompted")
 
 
-def _read_state(path: str, notes: list[str]) -> _State:
+def _read_state(path: str) -> tuple[_State, str | None]:
+    """And what is wrong with it."""
     content = read_regular(path, _LARGEST_STATE)
     if isinstance(content, Unreadable):
-        if content.code != "io:ENOENT":
-            notes.append(f"state.json can't be read: {content.reason}")
-        return _State()
+        return _State(), None if content.code == "io:ENOENT" else f"state.json can't be read: {content.reason}"
     state = _STATE.decode(content.data)
-    if state is None:
-        # kimi 1.51 takes defaults and rewrites the file (2026-11)
-        notes.append("state.json is not what kimi-cli writes: its title and archive flag are lost")
-    return state or _State()
-
-
-def _find_mtime(path: str) -> float | None:
-    try:
-        status = os.lstat(path)
-    except OSError:
-        return None
-    return status.st_mtime if stat.S_ISREG(status.st_mode) else None
+    # kimi 1.51 takes defaults and rewrites the file (2026-11)
+    lost = "state.json is not what kimi-cli writes: its title and archive flag are lost"
+    return state or _State(), None if state else lost

@@ -16,7 +16,7 @@ from corral.providers.kimi_cli.processes import NAME
 from corral.providers.kimi_cli.sessions import BUCKETS, read_registry
 from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.providers.kit.log_records import LogForm, LogReading
-from corral.providers.kit.usage_batch import Count, clean_word, join_counts, name_call
+from corral.providers.kit.usage_batch import Count, clean_word, join_counts, name_call, read_command
 from corral.sidecar.files import Unreadable, read_regular
 
 _LATEST = 1e11  # epoch seconds; larger numbers are milliseconds
@@ -30,8 +30,7 @@ class _Tokens(Struct, gc=False):
     input_cache_read: Count = 0
     input_cache_creation: Count = 0
 
-    @property
-    def tokens(self) -> TokenUsage:
+    def to_tokens(self) -> TokenUsage:
         return TokenUsage(self.input_other, self.input_cache_read, self.input_cache_creation, 0, self.output)
 
 
@@ -52,21 +51,6 @@ class Payload(Struct, gc=False):
     task_tool_call_id: str | None = None
     event: Message | None = None
 
-    @property
-    def message(self) -> str | None:
-        return None if self.message_id is None else clean_word(self.message_id)
-
-    @property
-    def tool(self) -> str:
-        return clean_word((self.function.name if self.function else None) or self.name)
-
-    @property
-    def command(self) -> str | None:
-        """What a shell tool was told to run; only for finding the program's name in it."""
-        text = self.function.arguments if self.function else self.arguments
-        found = _ARGUMENTS.decode(text.encode(errors="replace")) if isinstance(text, str) else None
-        return found.command if found else None
-
 
 class Message(Struct, gc=False):
     type: str
@@ -76,13 +60,6 @@ class Message(Struct, gc=False):
 class Record(Struct, gc=False):
     message: Message
     timestamp: float | None = None
-
-
-class _Arguments(Struct):
-    command: str
-
-
-_ARGUMENTS = ForeignDecoder(_Arguments)
 
 
 def unwrap(message: Message) -> tuple[str | None, str | None, Message]:
@@ -211,7 +188,7 @@ class _Reading(LogReading[Record]):
             self.calls.add(call)
         elif call in self.calls or self._was_called(call):
             return  # the same call, handed to the client that is to carry it out
-        self.count_call(payload, stamp, at, self._agent)
+        self.count_call(payload, call, stamp, at, self._agent)
 
     def take_mirrored(self, payload: Payload, stamp: float, at: float) -> None:
         """A sub-agent's event in its parent's log. Since 1.25 the sub-agent has a log of its own as well."""
@@ -223,17 +200,18 @@ class _Reading(LogReading[Record]):
         if self._agent is None:  # what a sub-agent is told is part of its parent's turn
             self.found.act(key, at, "turn")
 
-    def count_call(self, payload: Payload, stamp: float, at: float, agent: str | None) -> None:
-        call, tool = clean_word(payload.id), payload.tool
+    def count_call(self, payload: Payload, call: str, stamp: float, at: float, agent: str | None) -> None:
+        function = payload.function or payload
+        tool = clean_word(function.name or payload.name)
         key = f"tool:{stamp!r}:{call}" if agent is None else f"tool:{agent}:{call}:{tool}"
-        self.found.act(key, at, "tool", name_call(tool, payload.command if tool in _SHELLS else None))
+        self.found.act(key, at, "tool", name_call(tool, read_command(function.arguments) if tool in _SHELLS else None))
 
     def spend(self, payload: Payload, stamp: float, at: float, agent: str | None, call: str | None = None) -> None:
         """A sub-agent's own record and its mirror get the same key, though their times differ."""
         if payload.token_usage is None:
             return
-        message, tokens = payload.message, payload.token_usage.tokens
-        counts = join_counts(tokens)
+        tokens, message = payload.token_usage.to_tokens(), payload.message_id
+        message, counts = None if message is None else clean_word(message), join_counts(tokens)
         if agent is None:
             key = f"t:{stamp!r}:{counts}" if message is None else f"m:{message}:{stamp!r}:{counts}"
         else:
@@ -293,7 +271,9 @@ KINDS: Mapping[str, Callable[[_Reading, Payload, float, float], None] | None] = 
 MIRRORED: Mapping[str, Callable[[_Reading, Payload, float, float, str | None, str | None], None] | None] = {
     **dict.fromkeys(kind for kind in KINDS if kind != "SubagentEvent"),
     "StatusUpdate": _Reading.spend,
-    "ToolCall": lambda reading, payload, stamp, at, agent, _: reading.count_call(payload, stamp, at, agent),
+    "ToolCall": lambda reading, payload, stamp, at, agent, _: reading.count_call(
+        payload, clean_word(payload.id), stamp, at, agent
+    ),
     "CompactionBegin": lambda reading, _, stamp, at, agent, call: reading.compact(stamp, at) if agent is None else None,
 }
 LOG = LogForm(

@@ -7,7 +7,6 @@ from corral.model.record import SessionRecord
 from corral.model.restore import Loss, Program, Refusal, Refused, Resume, Start
 from corral.providers.kimi_code.processes import HOME
 from corral.providers.kimi_code.sessions import MAIN_LOG, WIRE, read_state
-from corral.providers.kit.losses import find_loss
 
 
 def transcript_path(record: SessionRecord) -> str:
@@ -61,4 +60,4 @@ def read_loss(record: SessionRecord) -> Loss | None:
     is not an object, bytes in a text that are not UTF-8. A torn last line without its end goes alone. The log of a
     sub-agent is not touched by a resume (2026-11).
     """
-    return find_loss(transcript_path(record), WIRE.is_record, WIRE.prompt)
+    return WIRE.find_loss(transcript_path(record))

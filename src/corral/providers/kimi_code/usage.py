@@ -17,7 +17,7 @@ from corral.providers.kimi_code.sessions import BUCKETS, MAIN_LOG, Bucket, State
 from corral.providers.kit.families import Logs, find_kin
 from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.providers.kit.log_records import LogForm, LogReading
-from corral.providers.kit.usage_batch import Count, clean_word, join_counts, name_call
+from corral.providers.kit.usage_batch import Count, clean_word, join_counts, name_call, read_command
 from corral.sidecar.files import Unreadable, open_regular
 
 MAIN = "main"
@@ -92,8 +92,7 @@ class _Tokens(Struct, rename="camel", gc=False):
     input_cache_read: Count = 0
     input_cache_creation: Count = 0
 
-    @property
-    def tokens(self) -> TokenUsage:
+    def to_tokens(self) -> TokenUsage:
         return TokenUsage(self.input_other, self.input_cache_read, self.input_cache_creation, 0, self.output)
 
 
@@ -117,13 +116,6 @@ class Record(Struct, rename="camel", gc=False):
     prompt_id: str | None = None
     message_id: str | None = None
     event: _LoopEvent | None = None
-
-
-class _Arguments(Struct):
-    command: str
-
-
-_ARGUMENTS = ForeignDecoder(_Arguments)
 
 
 def read_usage(source: UsageSource, since: int, fd: int) -> UsageBatch:
@@ -174,7 +166,7 @@ class _Reading(LogReading[Record]):
             self.found.skip(self.found.offset, "a usage record without usage")
             return
         self.end_request()
-        agent, tokens = clean_word(record.agent_id) or self.source.agent or MAIN, record.usage.tokens
+        agent, tokens = clean_word(record.agent_id) or self.source.agent or MAIN, record.usage.to_tokens()
         # step.end names the message, but comes later: with it a key would depend on where a reading ended.
         key = f"{agent}:{stamp:.0f}:{clean_word(record.model)}:{join_counts(tokens)}"
         if tokens.total:
@@ -202,9 +194,9 @@ class _Reading(LogReading[Record]):
     def take_call(self, record: Record, stamp: float, at: float) -> None:
         if event := record.event:
             name = clean_word(event.name)
-            arguments = _ARGUMENTS.convert(event.args) if name in _SHELLS else None
+            command = read_command(event.args) if name in _SHELLS else None
             key = f"tool:{stamp:.0f}:{clean_word(event.uuid) or clean_word(event.tool_call_id)}"
-            self.found.act(key, at, "tool", name_call(name, arguments.command if arguments else None))
+            self.found.act(key, at, "tool", name_call(name, command))
 
     def _find_model(self, alias: str | None) -> str | None:
         """What the nearest request before named for this alias, else the alias."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.machine.stamps import read_stamps
 from corral.machine.visits import Visits
@@ -108,14 +108,18 @@ class BucketRules(Struct, frozen=True, kw_only=True):
         return Skipped(provider=self.provider, path=path, reason=reason, hides_sessions=True)
 
 
+def _nothing(session_id: str) -> tuple[int, ...]:
+    return ()
+
+
 class BucketReader(Struct, frozen=True, kw_only=True):
     """How the sessions of one bucket are read."""
 
-    outside: object
-    """All that records depend on beside their files, said in the same words in every run."""
-    fingerprint: Callable[[str], tuple[int, ...]]
-    """The part of it that concerns one session."""
     read: Callable[[str], SessionRecord]
+    outside: object = None
+    """All that records depend on beside their files, said in the same words in every run."""
+    fingerprint: Callable[[str], tuple[int, ...]] = _nothing
+    """The part of it that concerns one session."""
     also: Iterable[SessionRecord | Skipped] = ()
     """Sessions that are no directories, read each time."""
 
@@ -124,9 +128,9 @@ def list_bucket_sessions(
     found: Iterable[Bucket | Skipped],
     files: Sequence[str],
     known: Known,
-    read_in: Callable[[Bucket, frozenset[str]], BucketReader],
+    read_in: Callable[[Bucket], BucketReader],
 ) -> Iterator[SessionRecord | Resting | Skipped]:
-    """`files` are all that a record rests on; `read_in` is given the ids that other buckets have too."""
+    """`files` are all that a record rests on. Of an id that several buckets have, each record says so."""
     buckets: list[Bucket] = []
     for one in found:
         if isinstance(one, Skipped):
@@ -136,10 +140,25 @@ def list_bucket_sessions(
     repeated = _find_repeated(buckets)
     groups = [make_group(bucket.path, bucket.sessions, files) for bucket in buckets]
     for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
-        reader = read_in(bucket, repeated)
-        seen = Stamped(bucket.path, bucket.sessions, files, stamps)
-        yield from list_stamped(seen, known, reader.outside, reader.fingerprint, reader.read)
-        yield from reader.also
+        yield from _list_in(Stamped(bucket.path, bucket.sessions, files, stamps), known, read_in(bucket), repeated)
+
+
+def _list_in(
+    seen: Stamped, known: Known, reader: BucketReader, repeated: frozenset[str]
+) -> Iterator[SessionRecord | Resting | Skipped]:
+    def mark(record: SessionRecord) -> SessionRecord:
+        is_repeated = record.session_id in repeated
+        return structs.replace(record, notes=(REPEATED, *record.notes)) if is_repeated else record
+
+    outside = (sorted(repeated.intersection(seen.ids)), reader.outside)
+    yield from list_stamped(
+        seen,
+        known,
+        outside,
+        lambda one: (one in repeated, *reader.fingerprint(one)),
+        lambda one: mark(reader.read(one)),
+    )
+    yield from (one if isinstance(one, Skipped) else mark(one) for one in reader.also)
 
 
 def _find_repeated(buckets: Iterable[Bucket]) -> frozenset[str]:

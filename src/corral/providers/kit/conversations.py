@@ -12,6 +12,7 @@ from corral.model.key import SessionKey
 from corral.model.record import SessionRecord, SidecarHint, TurnState
 from corral.providers.kit.foreign_values import parse_moment
 from corral.providers.kit.transcripts import TAIL_BUDGET, Transcript
+from corral.providers.kit.wires import Wire
 
 HEAD_BUDGET = 16 << 20
 """A first prompt with a pasted image is several megabytes on one line; reading stops once it was read."""
@@ -102,9 +103,9 @@ class Conversation(Struct, kw_only=True):
     def to_record(
         self, key: SessionKey, path: str, size: int, mtime: float, *, archived: bool, sidecar: SidecarHint | None
     ) -> SessionRecord:
-        first, nothing = self.first or Said(kind=Kind.ASIDE), Said(kind=Kind.ASIDE)
-        updated_at = parse_moment((self.newest or nothing).timestamp)
-        asked, branch = self.open_prompt or nothing, (self.last or nothing).branch
+        nothing = Said(kind=Kind.ASIDE)
+        first, asked = self.first or nothing, self.open_prompt or nothing
+        recorded_at = parse_moment((self.newest or nothing).timestamp)
         is_foreign = first.session_id is not None and first.session_id.lower() != key.session_id.lower()
         notes = {
             DAMAGED: self.damaged,
@@ -113,26 +114,25 @@ class Conversation(Struct, kw_only=True):
             TOOL_OR_APPROVAL: self.turn is TurnState.IN_TOOL,
         }
         why_not = "its transcript has no readable record" if size else "its transcript is empty"
-        return SessionRecord(
-            provider=key.provider,
-            home=key.home,
-            scope=key.scope,
-            session_id=key.session_id,
-            path=path,
-            work_dir=first.work_dir,
-            title=self.title or self.first_prompt,
-            created_at=parse_moment(first.timestamp),
-            updated_at=mtime if updated_at is None else updated_at,
-            durable=self.readable,
-            not_durable_reason=None if self.readable else why_not,
+        said = Wire(
             turn=self.turn,
             turn_started_at=parse_moment(asked.timestamp),
             unfinished=one_line(asked.text or ""),
-            recorded_at=updated_at,
+            first_prompt=self.first_prompt,
+            recorded_at=recorded_at,
+        )
+        return said.to_record(
+            key,
+            path,
+            work_dir=first.work_dir,
+            title=self.title,
+            created_at=parse_moment(first.timestamp),
+            updated_at=mtime if recorded_at is None else recorded_at,
+            why_not=None if self.readable else why_not,
             archived=archived,
             sidecar=sidecar,
             forked_from=first.forked_from,
-            branch=one_line(branch) if branch else None,
+            branch=(self.last or nothing).branch,
             notes=(*self.notes, *(note for note, holds in notes.items() if holds)),
         )
 

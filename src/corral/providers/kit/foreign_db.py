@@ -15,7 +15,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from urllib.parse import quote
 
-from corral.machine.stamps import to_stamp
+from corral.providers.kit.stamped import stamp_of
 
 _WAIT_SECONDS = 0.05
 _BESIDE = ("-wal", "-shm", "-journal")
@@ -23,7 +23,7 @@ _BESIDE = ("-wal", "-shm", "-journal")
 
 def read_stamp(path: str) -> tuple[int, ...]:
     """How the database and its log look: equal stamps, equal content."""
-    return tuple(number for name in (path, f"{path}-wal") for number in _stamp(name))
+    return tuple(number for name in (path, f"{path}-wal") for number in stamp_of(name) or (-1,))
 
 
 @contextmanager
@@ -53,10 +53,3 @@ def need_columns(db: sqlite3.Connection, table: str, columns: Sequence[str]) -> 
     present = {name for (name,) in db.execute("SELECT name FROM pragma_table_info(?)", (table,))}
     if missing := [name for name in columns if name not in present]:
         raise sqlite3.OperationalError(f"its table {table} has no {', '.join(missing)}")
-
-
-def _stamp(path: str) -> tuple[int, ...]:
-    try:
-        return to_stamp(os.lstat(path))
-    except OSError:
-        return (-1,)

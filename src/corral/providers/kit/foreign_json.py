@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -101,6 +102,20 @@ def load_tolerantly(data: bytes) -> Any:
         return json.loads(data)
     except (ValueError, RecursionError):
         return None
+
+
+def decode_records(data: bytes, decoder: ForeignDecoder[T], head: re.Pattern[str]) -> Iterator[tuple[T, bytes] | None]:
+    """The record on a line, or the whole ones among more or less than one; at last None if there is anything else."""
+    record = decoder.decode(data)
+    pieces, damaged = ([data], False) if record is not None else split_records(data, head)
+    for piece in pieces:
+        record = record if piece is data else decoder.decode(piece)
+        if record is not None:
+            yield record, piece
+        else:
+            damaged = True
+    if damaged or not pieces:
+        yield None
 
 
 def split_records(data: bytes, head: re.Pattern[str]) -> tuple[list[bytes], bool]:

@@ -19,7 +19,7 @@ from typing import Generic, Self, TypeVar
 
 from corral.model.usage import UsageBatch, UsageSource
 from corral.providers.kit.blocks import LARGEST_LINE, Block, read_blocks
-from corral.providers.kit.foreign_json import IMPROPER, NO_OBJECT, ForeignDecoder, is_object, split_records
+from corral.providers.kit.foreign_json import IMPROPER, NO_OBJECT, ForeignDecoder, decode_records, is_object
 from corral.providers.kit.transcripts import TAIL_BUDGET, open_transcript
 from corral.providers.kit.usage_batch import Gathered
 from corral.sidecar.files import Unreadable
@@ -178,26 +178,13 @@ class LogReading(Generic[T]):
             start = end + 1
 
     def _take_line(self, line: bytes) -> None:
-        form = self._form
-        if len(line) < _SHORT or form.is_marked(line):
-            record = form.decoder.decode(line)
-            if record is not None:
-                self.take(record)
-                return
-            if form.is_marked(line):
-                self._take_pieces(line)
-                return
-        if not is_object(line):
-            self.found.skip(self.found.offset, NO_OBJECT)
-
-    def _take_pieces(self, line: bytes) -> None:
-        pieces, damaged = split_records(line, self._form.record_head)
-        for piece in pieces:
-            record = self._form.decoder.decode(piece)
-            if record is not None:
-                self.take(record)
-            else:
-                damaged = True
-        if damaged or not pieces:
-            writer = self._form.writer
-            self.found.skip(self.found.offset, f"not a record that {writer} writes, or its numbers are wrong")
+        """One that is long, or not what the CLI writes. What names no kind that counts has to be whole, no more."""
+        form, found = self._form, self.found
+        if form.is_marked(line):
+            for one in decode_records(line, form.decoder, form.record_head):
+                if one is not None:
+                    self.take(one[0])
+                else:
+                    found.skip(found.offset, f"not a record that {form.writer} writes, or its numbers are wrong")
+        elif not is_object(line):
+            found.skip(found.offset, NO_OBJECT)

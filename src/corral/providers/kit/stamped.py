@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from corral.machine.stamps import FIELDS, Group, unpack
+from corral.machine.stamps import FIELDS, Group, to_stamp, unpack
 from corral.model.known import Known
 from corral.model.record import Resting, SessionRecord
 
@@ -31,6 +31,14 @@ class Stamped(NamedTuple):
 def make_group(bucket: str, ids: Sequence[str], files: Sequence[str]) -> Group:
     """What to look at, so that the stamps are those of a `Stamped`."""
     return Group(bucket, [f"{one}/{file}" for one in ids for file in files])
+
+
+def stamp_of(path: str) -> tuple[int, ...]:
+    """Of a file that is looked at alone; empty where there is none."""
+    try:
+        return to_stamp(os.lstat(path))
+    except OSError:
+        return ()
 
 
 def is_settled(stamps: Sequence[int]) -> bool:

@@ -131,6 +131,10 @@ class Transcript:
         if data:
             yield Line(start, data, False)
 
+    def count_lines(self, end: int) -> int:
+        """How many lines end before this offset, empty ones too."""
+        return sum(self._read(at, min(end - at, _LARGEST_CHUNK)).count(b"\n") for at in range(0, end, _LARGEST_CHUNK))
+
     def _read(self, offset: int, length: int) -> bytes:
         parts: list[bytes] = []
         while length > 0:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
 
 from corral.model.usage import Action, TokenUsage, Unrecorded, UsageBatch, UsageEvent, UsageSkip, UsageSource
+from corral.providers.kit.foreign_json import ForeignDecoder
 
 Count = Annotated[int, Meta(ge=0, le=1 << 53)]
 """A number of tokens as others write it: anything else is damage."""
@@ -17,6 +18,13 @@ _PROGRAM = re.compile(
     r"""((?:[\w.+@~-]*/)*+[\w.+-]{1,64})(?=[\s;&|<>()]|\Z)""",
     re.ASCII,
 )
+
+
+class _Command(Struct):
+    command: str
+
+
+_COMMAND = ForeignDecoder(_Command)
 
 
 class Gathered:
@@ -98,6 +106,13 @@ def clean_word(value: str | int | None) -> str:
 def join_counts(tokens: TokenUsage) -> str:
     """Counts as part of a key."""
     return f"{tokens.input},{tokens.output},{tokens.cache_read},{tokens.cache_write}"
+
+
+def read_command(arguments: object) -> str | None:
+    """What a shell tool was told to run, by its arguments as JSON text or decoded; only for `name_call`."""
+    is_text = isinstance(arguments, str)
+    found = _COMMAND.decode(arguments.encode(errors="replace")) if is_text else _COMMAND.convert(arguments)
+    return found.command if found else None
 
 
 def name_call(tool: str, command: str | None) -> str:

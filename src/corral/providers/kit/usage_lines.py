@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Set
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from corral.providers.kit.blocks import LARGEST_LINE, read_blocks
-from corral.providers.kit.foreign_json import NO_OBJECT, ForeignDecoder, is_object, split_records
+from corral.providers.kit.foreign_json import NO_OBJECT, ForeignDecoder, decode_records, is_object
 from corral.providers.kit.usage_batch import Gathered
 
 UNREADABLE = "not a record that can be read"
@@ -99,24 +99,12 @@ def read_lines(fd: int, form: LineForm[R], found: Gathered) -> None:
             line = bytes(data[start:stop])
             if may_count(line):
                 found.offset = block.offset + start
-                _take_line(line, form, found)
+                for one in decode_records(line, form.decoder, form.head):
+                    if one is not None:
+                        form.take(found, *one)
+                    else:
+                        found.skip(found.offset, UNREADABLE)
             elif not (line.startswith(b"{") and line.endswith(b"}")) and not is_object(line):
                 found.skip(block.offset + start, NO_OBJECT)
             start = stop + 1
         found.next_offset = block.end
-
-
-def _take_line(line: bytes, form: LineForm[R], found: Gathered) -> None:
-    record = form.decoder.decode(line)
-    if record is not None:
-        form.take(found, record, line)
-        return
-    pieces, damaged = split_records(line, form.head)
-    for piece in pieces:
-        record = form.decoder.decode(piece)
-        if record is not None:
-            form.take(found, record, piece)
-        else:
-            damaged = True
-    if damaged or not pieces:
-        found.skip(found.offset, UNREADABLE)

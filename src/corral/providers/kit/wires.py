@@ -1,4 +1,4 @@
-"""The event log of a session ("wire") and its last turn: read from both ends, whatever its events are called.
+"""The event log of a session ("wire"): its last turn, read from both ends, and what a resume would drop of it.
 
 A provider declares a `TurnLog`: the events that tell of turns, and a `Tail` that takes them from the last one back.
 """
@@ -11,11 +11,14 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 from corral.machine.text import one_line
-from corral.model.record import TurnState
+from corral.model.key import SessionKey
+from corral.model.record import SessionRecord, SidecarHint, TurnState
+from corral.model.restore import Loss
 from corral.providers.kit.foreign_json import ForeignDecoder
-from corral.providers.kit.transcripts import HEAD_BUDGET, TAIL_BUDGET, Line, Transcript, open_transcript
+from corral.providers.kit.transcripts import HEAD_BUDGET, TAIL_BUDGET, Transcript, open_transcript
 from corral.sidecar.files import Unreadable
 
+_BOM = b"\xef\xbb\xbf"
 _LATEST = 1e11  # epoch seconds; milliseconds or nonsense are beyond
 
 
@@ -34,6 +37,47 @@ class Wire(Struct, kw_only=True):
     """When the newest record was written, as it says itself."""
     notes: list[str] = []
 
+    def to_record(
+        self,
+        key: SessionKey,
+        path: str,
+        *,
+        work_dir: str | None,
+        title: str | None,
+        created_at: float | None,
+        updated_at: float | None,
+        why_not: str | None,
+        archived: bool = False,
+        sidecar: SidecarHint | None = None,
+        forked_from: str | None = None,
+        branch: str | None = None,
+        notes: tuple[str | None, ...] = (),
+    ) -> SessionRecord:
+        """With what is said elsewhere; `why_not`: why it can't be resumed. Without a title it has its first prompt."""
+        return SessionRecord(
+            provider=key.provider,
+            home=key.home,
+            scope=key.scope,
+            session_id=key.session_id,
+            path=path,
+            work_dir=work_dir,
+            title=(one_line(title) if title else None) or self.first_prompt,
+            created_at=created_at,
+            updated_at=updated_at,
+            durable=why_not is None,
+            not_durable_reason=why_not,
+            turn=self.turn,
+            turn_started_at=self.turn_started_at,
+            unfinished=self.unfinished,
+            waits_for=self.waits_for,
+            recorded_at=self.recorded_at,
+            archived=archived,
+            sidecar=sidecar,
+            forked_from=one_line(forked_from) if forked_from else None,
+            branch=one_line(branch) if branch else None,
+            notes=(*(note for note in notes if note), *self.notes),
+        )
+
 
 class Event(Protocol):
     """One event, as far as every one says it."""
@@ -43,6 +87,11 @@ class Event(Protocol):
     @property
     def at(self) -> float | None:
         """Epoch seconds; None where it has no time."""
+        ...
+
+    @property
+    def prompt(self) -> object:
+        """What the person asked for, as it is: an odd text must not hide an event."""
         ...
 
 
@@ -65,7 +114,7 @@ class Tail(Generic[E]):
         self.answered: set[object] = set()
         """Ids of calls and questions that have their answer."""
 
-    def take(self, event: E, line: Line) -> bool:
+    def take(self, event: E) -> bool:
         """Whether this event decides: nothing before it is looked at. That of a prompt always does."""
         raise NotImplementedError
 
@@ -91,8 +140,6 @@ class TurnLog(Struct, Generic[E], frozen=True, kw_only=True):
     """The other kinds that tell of turns. A line that names none is not decoded."""
     step: str | None = None
     """A kind that only happens within a turn, where its name is all that has to be known of it."""
-    read_prompt: Callable[[bytes], str | None]
-    """What the person asked for, from the line of a prompt."""
     make_tail: Callable[[], Tail[E]]
     is_record: Callable[[bytes], bool]
     """Whether the CLI could read this line; asked only of one that looks odd."""
@@ -113,6 +160,32 @@ class TurnLog(Struct, Generic[E], frozen=True, kw_only=True):
             self._read_tail(transcript, wire)
             return wire
 
+    def find_loss(self, path: str) -> Loss | None:
+        """What a CLI drops for good that stops at the first line it can't read: the readable ones behind it, and among
+        them the prompts; None if there are none.
+
+        Empty lines count as readable, and so does a last line without its end. Reads the log whole.
+        """
+        transcript = open_transcript(path)
+        if isinstance(transcript, Unreadable):
+            return None
+        mark = f'"{self.prompt}"'.encode()
+        damaged: int | None = None
+        lines = prompts = 0
+        with transcript:
+            for line in transcript.forward(transcript.size):
+                data = (line.data.removeprefix(_BOM) if line.offset == 0 else line.data).removesuffix(b"\r")
+                if not data:
+                    continue
+                if damaged is None:
+                    damaged = line.offset if line.ended and not self.is_record(data) else None
+                elif self.is_record(data):
+                    lines += 1
+                    prompts += mark in data
+            if damaged is None or not lines:
+                return None
+            return Loss(path=path, line=transcript.count_lines(damaged) + 1, lines=lines, prompts=prompts)
+
     def _read_head(self, transcript: Transcript, wire: Wire) -> None:
         """The first time and the first prompt."""
         marker = f'"{self.prompt}"'.encode()
@@ -123,7 +196,7 @@ class TurnLog(Struct, Generic[E], frozen=True, kw_only=True):
             if event is not None:
                 wire.created_at = wire.created_at or event.at
                 if event.kind == self.prompt:
-                    wire.first_prompt = self.read_prompt(line.data)
+                    wire.first_prompt = join_parts(event.prompt)
                     return
 
     def _read_tail(self, transcript: Transcript, wire: Wire) -> None:
@@ -143,10 +216,10 @@ class TurnLog(Struct, Generic[E], frozen=True, kw_only=True):
                 damaged += line.ended
                 if not line.ended:
                     wire.notes.append("the last line of wire.jsonl is torn")
-            elif event is not None and event.kind in kinds and tail.take(event, line):
+            elif event is not None and event.kind in kinds and tail.take(event):
                 if event.kind == self.prompt and tail.open:
                     wire.turn_started_at = event.at
-                    wire.unfinished = self.read_prompt(line.data)
+                    wire.unfinished = join_parts(event.prompt)
                 break
         if damaged:
             wire.notes.append(f"wire.jsonl: {damaged} {self.damage}")
@@ -170,21 +243,26 @@ class TurnLog(Struct, Generic[E], frozen=True, kw_only=True):
             wire.notes.append(f"wire.jsonl: no turn in its last {read}, the rest was not read")
 
 
-class TextPart(Struct):
+class _Part(Struct):
     text: str | None = None
 
 
-class Question(Struct):
+class _Question(Struct):
     question: str = ""
 
 
-def join_parts(parts: str | list[TextPart]) -> str | None:
+_PARTS = ForeignDecoder(list[_Part])
+_QUESTIONS = ForeignDecoder(list[_Question])
+
+
+def join_parts(value: object) -> str | None:
     """A prompt in one line, its images left out."""
-    return one_line(parts if isinstance(parts, str) else " ".join(part.text for part in parts if part.text))
+    parts = () if isinstance(value, str) else _PARTS.convert(value) or ()
+    return one_line(value if isinstance(value, str) else " ".join(part.text for part in parts if part.text))
 
 
-def join_questions(questions: list[Question]) -> str | None:
-    return one_line(" / ".join(item.question for item in questions))
+def join_questions(value: object) -> str | None:
+    return one_line(" / ".join(item.question for item in _QUESTIONS.convert(value) or ()))
 
 
 def to_seconds(value: object, *, per_second: int = 1) -> float | None:

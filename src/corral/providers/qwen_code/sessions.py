@@ -13,13 +13,14 @@ from corral import sidecar
 from corral.machine.visits import Visits
 from corral.model.key import Home, SessionKey
 from corral.model.known import Known
-from corral.model.record import SessionRecord, Skipped, TurnState
+from corral.model.record import SessionRecord, Skipped
 from corral.providers.kit.conversations import ConversationForm, Kind, Said, read_conversation
 from corral.providers.kit.file_sessions import list_entries, read_changed
 from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.providers.kit.foreign_values import TextAt
 from corral.providers.kit.runtime_claims import read_hint
 from corral.providers.kit.transcripts import Unreadable, open_transcript
+from corral.providers.kit.wires import Wire
 from corral.providers.qwen_code.homes import NAME, find_data_root, is_session_id
 
 TRANSCRIPT_SUFFIX = ".jsonl"
@@ -184,19 +185,14 @@ def _read_unprompted(key: SessionKey, entry: os.DirEntry[str], known: Known) -> 
     def read(seen: os.stat_result) -> SessionRecord:
         runtime = sidecar.read(entry.path)
         said = runtime if isinstance(runtime, sidecar.RuntimeRecord) and runtime.session_id == key.session_id else None
-        return SessionRecord(
-            provider=NAME,
-            home=key.home,
-            scope=key.scope,
-            session_id=key.session_id,
-            path=entry.path.removesuffix(_RUNTIME_SUFFIX) + TRANSCRIPT_SUFFIX,
+        return Wire(exists=False).to_record(
+            key,
+            entry.path.removesuffix(_RUNTIME_SUFFIX) + TRANSCRIPT_SUFFIX,
             work_dir=said.work_dir if said else None,
             title=None,
             created_at=said.started_at if said else None,
             updated_at=said.started_at if said else seen.st_mtime,
-            durable=False,
-            not_durable_reason="it was opened and never prompted, so Qwen wrote no transcript",
-            turn=TurnState.NONE,
+            why_not="it was opened and never prompted, so Qwen wrote no transcript",
             sidecar=read_hint(entry.path),
         )
 
