@@ -161,20 +161,18 @@ def test_a_torn_last_line_is_passed_over_and_a_damaged_one_told(place: Place) ->
     assert found.turn is TurnState.ENDED and found.notes == ("some lines of its rollout are unreadable",)
 
 
-def test_a_compressed_rollout_is_listed_with_what_the_index_says(place: Place) -> None:
+def test_a_compressed_rollout_is_told(place: Place) -> None:
     path = place.rollout(PARENT)
     path.rename(f"{path}.zst")
-    place.index((PARENT, "a title", None))
-    found = place.records()[PARENT]
-    assert (found.title, found.work_dir, found.turn) == ("a title", "/home/dev/projects/app", TurnState.UNREADABLE)
-    assert found.notes == ("its rollout is compressed, which corral does not read",)
+    assert PARENT not in place.records()
+    assert place.skipped() == {f"{path.name}.zst": "a compressed rollout is not read"}
 
 
-def test_what_is_no_file_and_what_is_denied_are_told(place: Place) -> None:
+def test_what_is_no_file_is_told(place: Place) -> None:
     path = place.rollout(PARENT)
     path.unlink()
     os.mkfifo(path)
-    assert place.skipped() == {path.name: "not a regular file"}
+    assert list(place.skipped()) == [path.name]
 
 
 def test_nothing_is_read_twice(place: Place) -> None:

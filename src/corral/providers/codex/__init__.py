@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.model.process import ProcessMode
 from corral.providers.codex.processes import CLI, HOME, NAME, find_reach, recognise
-from corral.providers.contract import Capabilities, Evidence, Programs, Provider, Transcript
+from corral.providers.contract import Capabilities, Evidence, Programs, Provider, Transcript, Usage
 
 # Each part is imported when it is first needed: most commands need few of them. pyright follows it there.
 
@@ -25,6 +25,12 @@ def _claims():
     from corral.providers.codex import claims
 
     return claims
+
+
+def _usage():
+    from corral.providers.codex import usage
+
+    return usage
 
 
 PROVIDER = Provider(
@@ -53,4 +59,16 @@ PROVIDER = Provider(
     transcript=Transcript(read_guard=lambda record: _restore().read_guard(record)),
     plan_resume=lambda record, program, home: _restore().plan_resume(record, program, home),
     plan_start=lambda work_dir, session_id, program, home: _restore().plan_start(work_dir, session_id, program, home),
+    usage=Usage(
+        list_sources=lambda home, visits: _usage().list_usage_sources(home, visits),
+        read=lambda source, since, fd: _usage().read_usage(source, since, fd),
+        dated_by_file=True,
+        # Billed, and on disk without a trace.
+        unrecorded_kinds=(
+            "titles that Codex has made for new threads",
+            "the request under way when a turn was stopped or killed after a tool had run",
+            "the last turn of a killed process, until the thread goes on",
+            "attempts that failed and were repeated",
+        ),
+    ),
 )

@@ -10,7 +10,8 @@ from msgspec import structs
 from corral.machine.processes import Process, ProcessTable
 from corral.model.claim import Claim
 from corral.model.key import Home, SessionKey
-from corral.providers.codex.processes import NAME, is_server, is_thread_id
+from corral.model.process import ProcessMode
+from corral.providers.codex.processes import NAME, is_thread_id, recognise
 from corral.providers.codex.rollouts import find_thread_id, read_meta
 from corral.providers.kit.lock_claims import list_lock_claims
 
@@ -25,7 +26,7 @@ def list_claims(home: Home, table: ProcessTable) -> Iterator[Claim]:
         held.setdefault(claim.pid, []).append(claim)
     for pid, claims in held.items():
         process = table.find(pid)
-        front = _find_front(process, [claim.session_id for claim in claims]) if process is not None else None
+        front = _find_front(process, [claim.session_id for claim in claims], table) if process is not None else None
         for claim in claims:
             yield structs.replace(claim, foreground=None if front is None else claim.session_id == front)
 
@@ -47,20 +48,17 @@ def _list_held(home: Home, table: ProcessTable) -> Iterator[Claim]:
             yield structs.replace(claim, many=True, written_at=process.started_at if process is not None else None)
 
 
-def _find_front(process: Process, thread_ids: list[str]) -> str | None:
+def _find_front(process: Process, thread_ids: list[str], table: ProcessTable) -> str | None:
     """The one that its window shows, where only one of them can be: sub-agents are never shown.
 
     A thread that was left by /new or /resume stays loaded for 60 s (0.166.0, 2026-11): among several nothing tells.
     """
-    if is_server(process):
+    found = recognise(process, table)
+    if found is None or found.mode is ProcessMode.SERVER:
         return None
     if len(thread_ids) > 1:
         logs = {find_thread_id(os.path.basename(path)): path for _, path in process.descriptors()}
-        thread_ids = [one for one in thread_ids if not _is_subagent(logs.get(one))]
+        # One without a log has never been prompted, as a sub-agent is at once.
+        metas = {one: read_meta(logs[one]) for one in thread_ids if one in logs}
+        thread_ids = [one for one in thread_ids if (meta := metas.get(one)) is None or meta.parent is None]
     return thread_ids[0] if len(thread_ids) == 1 else None
-
-
-def _is_subagent(path: str | None) -> bool:
-    """One without a log yet has never been prompted, as a sub-agent is at once."""
-    meta = read_meta(path) if path is not None else None
-    return meta is not None and meta.parent is not None

@@ -91,11 +91,6 @@ def find_reach(process: Process, home: str) -> Reach:
     return Reach(directories=(), ids=ids, renamed=False) if ids else WHOLE_HOME
 
 
-def is_server(process: Process) -> bool:
-    words = _find_words(process)
-    return words is not None and _decide_mode(words) is ProcessMode.SERVER
-
-
 def _find_words(process: Process) -> tuple[str, ...] | None:
     """What follows its name; None when it is not Codex."""
     if not CLI.may_run(process):
@@ -135,9 +130,6 @@ def _find_version(process: Process) -> str | None:
         return found[1]
     from corral.providers.kit.programs import find_npm_package
 
-    if process.comm in _NODES:
-        run = find_node_run(process, CLI.package, lambda path: True)
-        return run.version if run is not None else None
     package = find_npm_package(program)
     # "0.166.0-linux-x64": the package of one platform.
     return package.version.partition("-")[0] if package is not None and package.product == CLI.package else None

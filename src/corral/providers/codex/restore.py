@@ -6,7 +6,7 @@ from corral.model.key import Home
 from corral.model.record import SessionRecord
 from corral.model.restore import Command, Program, Refusal, Refused, Resume, Start
 from corral.providers.codex.processes import HOME, is_thread_id
-from corral.providers.codex.rollouts import COMPRESSED, find_rollout, read_meta
+from corral.providers.codex.rollouts import find_rollout, read_meta
 from corral.providers.codex.sessions import FOREIGN_ID
 
 _MOST_FORKS = 100
@@ -31,9 +31,7 @@ def read_guard(record: SessionRecord) -> Refused | None:
             message=f"it is a sub-agent of {record.parent_id}, and belongs to that conversation",
             remedy=(Command(f"corral resume {record.parent_id}"),),
         )
-    if not record.durable or record.path.endswith(COMPRESSED):
-        return None
-    return _check_lineage(record)
+    return _check_lineage(record) if record.durable else None
 
 
 def plan_resume(record: SessionRecord, program: Program, home: Home) -> Resume | Refused:

@@ -11,14 +11,15 @@ from typing import NamedTuple
 from msgspec import Raw, Struct
 
 from corral.machine.text import one_line
-from corral.providers.codex.processes import is_thread_id
+from corral.model.record import Skipped
+from corral.providers.codex.processes import NAME, is_thread_id
 from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.providers.kit.transcripts import open_transcript
 from corral.sidecar.files import Unreadable
 
 SESSIONS, ARCHIVED = "sessions", "archived_sessions"
 COMPRESSED = ".zst"
-"""codex 0.166.0 can compress rollouts that were not used for long (its program text, 2026-11)."""
+"""codex 0.166.0 can compress rollouts that were not used for long (its program text, 2026-11). They are not read."""
 _NAME = re.compile(r"rollout-[0-9T:-]{10,30}-([0-9a-f-]{36})\.jsonl(?:\.zst)?\Z")
 _NULL = Raw(b"null")
 _HEAD_BUDGET = 4 << 20
@@ -33,23 +34,16 @@ class Place(NamedTuple):
     archived: bool
 
 
-class Unlisted(NamedTuple):
-    """A directory that could not be listed."""
-
-    path: str
-    reason: str
-
-
 def find_thread_id(name: str) -> str | None:
     found = _NAME.match(name)
     return found[1] if found and is_thread_id(found[1]) else None
 
 
-def list_places(home: str) -> Iterator[Place | Unlisted]:
+def list_places(home: str) -> Iterator[Place | Skipped]:
     """Every rollout of a home, archived ones last."""
     for name, levels in ((SESSIONS, 3), (ARCHIVED, 0)):
         for entry in _walk(os.path.join(home, name), levels):
-            if isinstance(entry, Unlisted):
+            if isinstance(entry, Skipped):
                 yield entry
             elif (thread_id := find_thread_id(entry.name)) is not None:
                 yield Place(thread_id, entry, name == ARCHIVED)
@@ -61,7 +55,7 @@ def find_rollout(home: str, thread_id: str) -> str | None:
     return next((one.entry.path for one in found), None)
 
 
-def _walk(path: str, levels: int) -> Iterator[os.DirEntry[str] | Unlisted]:
+def _walk(path: str, levels: int) -> Iterator[os.DirEntry[str] | Skipped]:
     """What is in the directories of the days, which are that far below."""
     try:
         with os.scandir(path) as entries:
@@ -69,7 +63,7 @@ def _walk(path: str, levels: int) -> Iterator[os.DirEntry[str] | Unlisted]:
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        yield Unlisted(path, error.strerror or str(error))
+        yield Skipped(provider=NAME, path=path, reason=error.strerror or str(error), hides_sessions=True)
         return
     for entry in found:
         if not levels:
@@ -78,7 +72,7 @@ def _walk(path: str, levels: int) -> Iterator[os.DirEntry[str] | Unlisted]:
             yield from _walk(entry.path, levels - 1)
 
 
-# The lines.
+# The lines. What one is about is decoded apart, so that an odd part hides nothing else.
 
 
 class _Spawn(Struct):
@@ -86,11 +80,13 @@ class _Spawn(Struct):
 
 
 class _SubAgent(Struct):
-    thread_spawn: _Spawn | None = None
+    thread_spawn: _Spawn
 
 
 class _Source(Struct):
-    subagent: _SubAgent | str | None = None
+    """Of a sub-agent's thread; of others it is a word."""
+
+    subagent: _SubAgent
 
 
 class _Git(Struct):
@@ -120,25 +116,107 @@ class Meta(Struct):
     @property
     def parent(self) -> str | None:
         """Of a sub-agent: the thread that started it."""
-        if self.parent_thread_id:
-            return self.parent_thread_id
-        source = _SOURCE.decode(bytes(self.source))
-        subagent = source.subagent if source is not None else None
-        spawn = subagent.thread_spawn if isinstance(subagent, _SubAgent) else None
-        return spawn.parent_thread_id if spawn is not None else None
+        source = None if self.parent_thread_id else _SOURCE.decode(bytes(self.source))
+        return source.subagent.thread_spawn.parent_thread_id if source is not None else self.parent_thread_id
+
+
+class Context(Struct):
+    """What holds for a turn."""
+
+    cwd: str | None = None
+    model: str | None = None
+
+
+class Item(Struct):
+    """Something in a conversation."""
+
+    type: str
+    id: str | None = None
+    role: str | None = None
+    name: str | None = None
+    call_id: str | None = None
+
+
+class Event(Struct):
+    """Something that happened."""
+
+    type: str
+    turn_id: str | None = None
+    item: Raw = _NULL
+    message: str | None = None
+    """Of `user_message`, as older versions have it."""
+    info: Raw = _NULL
+
+    @property
+    def begins_turn(self) -> bool:
+        return self.type in ("task_started", "turn_started")
+
+    @property
+    def ends_turn(self) -> bool:
+        return self.type in ("task_complete", "turn_complete", "turn_aborted")
+
+    @property
+    def prompt(self) -> Said | None:
+        """What a person asked, where the event is that."""
+        if self.type == "user_message":
+            return Said(self.type, (_Part(self.message),))
+        said = _SAID.decode(bytes(self.item)) if self.type == "item_completed" else None
+        return said if said is not None and said.type == "UserMessage" else None
+
+
+class _Part(Struct):
+    text: str | None = None
+
+
+class Said(Struct):
+    """A prompt."""
+
+    type: str
+    content: tuple[_Part, ...]
+    id: str | None = None
+
+    @property
+    def text(self) -> str | None:
+        """On one line."""
+        return one_line(" ".join(part.text for part in self.content if part.text))
 
 
 class Line(Struct):
-    """Any line: what it is about is decoded apart, so that an odd part hides nothing else."""
+    """Any line of a rollout."""
 
     type: str
     payload: Raw
     timestamp: str | None = None
 
+    @property
+    def at(self) -> float | None:
+        """Epoch seconds."""
+        return to_seconds(self.timestamp)
 
-_SOURCE = ForeignDecoder(_Source)
-_META = ForeignDecoder(Meta)
+    @property
+    def meta(self) -> Meta | None:
+        return _META.decode(bytes(self.payload)) if self.type == "session_meta" else None
+
+    @property
+    def event(self) -> Event | None:
+        return _EVENT.decode(bytes(self.payload)) if self.type == "event_msg" else None
+
+    @property
+    def item(self) -> Item | None:
+        return _ITEM.decode(bytes(self.payload)) if self.type == "response_item" else None
+
+    @property
+    def context(self) -> Context | None:
+        return _CONTEXT.decode(bytes(self.payload)) if self.type == "turn_context" else None
+
+
 LINE = ForeignDecoder(Line)
+_ITEM = ForeignDecoder(Item)
+_META = ForeignDecoder(Meta)
+_SOURCE = ForeignDecoder(_Source)
+_EVENT = ForeignDecoder(Event)
+_CONTEXT = ForeignDecoder(Context)
+_SAID = ForeignDecoder(Said)
 
 
 def read_meta(path: str) -> Meta | None:
@@ -148,12 +226,8 @@ def read_meta(path: str) -> Meta | None:
         return None
     with transcript:
         first = next(transcript.forward(_HEAD_BUDGET), None)
-    return to_meta(first.data) if first is not None else None
-
-
-def to_meta(data: bytes) -> Meta | None:
-    line = LINE.decode(data)
-    return _META.decode(bytes(line.payload)) if line is not None and line.type == "session_meta" else None
+    line = LINE.decode(first.data) if first is not None else None
+    return line.meta if line is not None else None
 
 
 def to_seconds(timestamp: str | None) -> float | None:
@@ -164,58 +238,3 @@ def to_seconds(timestamp: str | None) -> float | None:
         return moment.timestamp() if moment.tzinfo else None
     except (ValueError, OverflowError):
         return None
-
-
-class _Part(Struct):
-    text: str | None = None
-
-
-class Item(Struct):
-    """Something in a conversation, in the shape of either of the two kinds of lines that have it."""
-
-    type: str
-    id: str | None = None
-    role: str | None = None
-    name: str | None = None
-    call_id: str | None = None
-
-
-class _Said(Struct):
-    content: tuple[_Part, ...]
-
-
-class Event(Struct):
-    """Of `event_msg`."""
-
-    type: str
-    turn_id: str | None = None
-    started_at: float | None = None
-    item: Raw = _NULL
-    message: str | None = None
-    """Of `user_message`, as older versions have it."""
-    info: Raw = _NULL
-
-
-class Context(Struct):
-    """Of `turn_context`."""
-
-    cwd: str | None = None
-    model: str | None = None
-
-
-EVENT = ForeignDecoder(Event)
-ITEM = ForeignDecoder(Item)
-CONTEXT = ForeignDecoder(Context)
-_SAID = ForeignDecoder(_Said)
-
-BEGINS = frozenset({"task_started", "turn_started"})
-ENDS = frozenset({"task_complete", "turn_complete", "turn_aborted"})
-
-
-def prompt_of(event: Event) -> str | None:
-    """What a person asked, on one line, where the event is that."""
-    if event.type == "item_completed":
-        item = ITEM.decode(bytes(event.item))
-        said = _SAID.decode(bytes(event.item)) if item is not None and item.type == "UserMessage" else None
-        return one_line(" ".join(part.text for part in said.content if part.text)) if said is not None else None
-    return one_line(event.message) if event.type == "user_message" and event.message else None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 import sqlite3
-import stat
 from collections.abc import Iterator
 from zlib import crc32
 
@@ -17,23 +16,7 @@ from corral.model.key import Home
 from corral.model.known import Known
 from corral.model.record import SessionRecord, Skipped, TurnState
 from corral.providers.codex.processes import NAME
-from corral.providers.codex.rollouts import (
-    BEGINS,
-    COMPRESSED,
-    CONTEXT,
-    ENDS,
-    EVENT,
-    ITEM,
-    LINE,
-    Line,
-    Meta,
-    Place,
-    Unlisted,
-    list_places,
-    prompt_of,
-    to_meta,
-    to_seconds,
-)
+from corral.providers.codex.rollouts import COMPRESSED, LINE, Line, Meta, Place, list_places, to_seconds
 from corral.providers.kit.foreign_db import need_columns, open_foreign
 from corral.providers.kit.stamped import is_settled
 from corral.providers.kit.transcripts import HEAD_BUDGET, TAIL_BUDGET, Transcript, Unreadable, open_transcript
@@ -42,85 +25,67 @@ INDEX = "state_*.sqlite"
 """The number is that of its schema."""
 TOOL_OR_APPROVAL = "a tool runs or waits for approval: Codex's rollout does not show which"
 FOREIGN_ID = "its first line names another thread than its file does"
-_COMPRESSED = "its rollout is compressed, which corral does not read"
 _TITLE_CHARACTERS = 480
-
-
-class Indexed(Struct, frozen=True):
-    """What the index says of a thread."""
-
-    title: str = ""
-    work_dir: str | None = None
-    branch: str | None = None
-
-
-_UNKNOWN = Indexed()
 
 
 def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]:
     """Every thread of the home, sub-agents too. A rollout that `known` has with the same fingerprint is not opened."""
-    index = read_index(home.path)
-    if isinstance(index, Skipped):
-        yield index
-        index = {}
+    titles = _read_titles(home.path)
+    if isinstance(titles, Skipped):
+        yield titles
+        titles = {}
     seen: dict[str, str] = {}
     for place in list_places(home.path):
-        if isinstance(place, Unlisted):
-            yield Skipped(provider=NAME, path=place.path, reason=place.reason, hides_sessions=True)
+        if isinstance(place, Skipped):
+            yield place
         elif (first := seen.setdefault(place.thread_id, place.entry.path)) != place.entry.path:
             yield _skip(place.entry.path, f"the same thread is at {first} too")
         else:
-            yield _read_known(home, place, index.get(place.thread_id, _UNKNOWN), known)
+            yield _read_known(home, place, titles.get(place.thread_id, ""), known)
 
 
-def read_index(home: str) -> dict[str, Indexed] | Skipped:
-    """By thread. It is not needed: without it a thread is called by its first prompt."""
+def _read_titles(home: str) -> dict[str, str] | Skipped:
+    """By thread. Without the index a thread is called by its first prompt."""
     found = sorted(glob.glob(os.path.join(glob.escape(home), INDEX)), key=lambda path: (len(path), path))
     if not found:
         return {}
     try:
         with open_foreign(found[-1]) as db:
-            need_columns(db, "threads", ("id", "title", "name", "cwd", "git_branch"))
-            query = (
-                f"SELECT id, substr(coalesce(nullif(name, ''), title), 1, {_TITLE_CHARACTERS}), cwd, git_branch "
-                "FROM threads"
-            )
-            return {thread_id: Indexed(title or "", cwd, branch) for thread_id, title, cwd, branch in db.execute(query)}
+            need_columns(db, "threads", ("id", "title", "name"))
+            title = f"substr(coalesce(nullif(name, ''), title, ''), 1, {_TITLE_CHARACTERS})"
+            return dict(db.execute(f"SELECT id, {title} FROM threads").fetchall())
     except sqlite3.Error as error:
         return _skip(found[-1], f"titles can't be read: {error}")
 
 
-def _read_known(home: Home, place: Place, indexed: Indexed, known: Known) -> SessionRecord | Skipped:
+def _read_known(home: Home, place: Place, title: str, known: Known) -> SessionRecord | Skipped:
     path = place.entry.path
     try:
         status = place.entry.stat(follow_symlinks=False)
     except OSError as error:
         return _skip(path, error.strerror or str(error))
-    if not stat.S_ISREG(status.st_mode):
-        return _skip(path, "not a regular file")
-    told = "\0".join((indexed.title, indexed.work_dir or "", indexed.branch or ""))
-    fingerprint = (*to_stamp(status), crc32(told.encode(errors="surrogatepass")))
+    if path.endswith(COMPRESSED):
+        return _skip(path, "a compressed rollout is not read")
+    fingerprint = (*to_stamp(status), crc32(title.encode(errors="surrogatepass")))
     if (record := known.find(path, fingerprint)) is not None:
         return record
-    found = _Rollout(turn=TurnState.UNREADABLE, notes=[_COMPRESSED])
-    if not path.endswith(COMPRESSED):
-        transcript = open_transcript(path)
-        if isinstance(transcript, Unreadable):
-            return _skip(path, transcript.reason)
-        with transcript:
-            found = _read_rollout(transcript)
-    record = _to_record(home, place, indexed, found, status.st_mtime)
+    transcript = open_transcript(path)
+    if isinstance(transcript, Unreadable):
+        return _skip(path, transcript.reason)
+    with transcript:
+        found = _read_rollout(transcript)
+    record = _to_record(home, place, title, found, status.st_mtime)
     if is_settled(to_stamp(status)):
         known.keep(path, fingerprint, record)
     return record
 
 
-def _to_record(home: Home, place: Place, indexed: Indexed, found: _Rollout, mtime: float) -> SessionRecord:
+def _to_record(home: Home, place: Place, title: str, found: _Rollout, mtime: float) -> SessionRecord:
     meta = found.meta
-    why_not = _find_obstacle(found, is_compressed=place.entry.path.endswith(COMPRESSED))
+    why_not = _find_obstacle(found)
     if meta is not None and meta.id != place.thread_id:
         found.notes.append(FOREIGN_ID)
-    branch = (meta.git.branch if meta is not None and meta.git is not None else None) or indexed.branch
+    branch = meta.git.branch if meta is not None and meta.git is not None else None
     return SessionRecord(
         provider=NAME,
         home=home.path,
@@ -128,8 +93,8 @@ def _to_record(home: Home, place: Place, indexed: Indexed, found: _Rollout, mtim
         session_id=place.thread_id,
         path=place.entry.path,
         # A thread that is resumed elsewhere goes on there.
-        work_dir=found.work_dir or (meta.cwd if meta is not None else None) or indexed.work_dir,
-        title=(one_line(indexed.title) if indexed.title else None) or found.first_prompt,
+        work_dir=found.work_dir or (meta.cwd if meta is not None else None),
+        title=one_line(title) or found.first_prompt,
         created_at=to_seconds(meta.timestamp) if meta is not None else None,
         updated_at=found.recorded_at or mtime,
         durable=why_not is None,
@@ -146,10 +111,8 @@ def _to_record(home: Home, place: Place, indexed: Indexed, found: _Rollout, mtim
     )
 
 
-def _find_obstacle(found: _Rollout, *, is_compressed: bool) -> str | None:
+def _find_obstacle(found: _Rollout) -> str | None:
     """Why Codex could not resume it: it needs the first line (0.166.0, 2026-11)."""
-    if is_compressed:
-        return None
     if found.meta is None:
         return "its rollout is empty" if not found.size else "its rollout does not begin with what Codex writes there"
     if found.turn is TurnState.NONE and found.meta.history_base is None:
@@ -175,19 +138,16 @@ def _read_rollout(transcript: Transcript) -> _Rollout:
     found = _Rollout(size=transcript.size)
     for number, line in enumerate(transcript.forward(HEAD_BUDGET)):
         if number == 0:
-            found.meta = to_meta(line.data)
+            first = LINE.decode(line.data)
+            found.meta = first.meta if first is not None else None
         elif b'"UserMessage"' in line.data or b'"user_message"' in line.data:
-            found.first_prompt = _find_prompt(line.data)
+            record = LINE.decode(line.data)
+            event = record.event if record is not None else None
+            found.first_prompt = event.prompt.text if event is not None and event.prompt is not None else None
         if found.first_prompt is not None:
             break
     _read_tail(transcript, found)
     return found
-
-
-def _find_prompt(data: bytes) -> str | None:
-    line = LINE.decode(data)
-    event = EVENT.decode(bytes(line.payload)) if line is not None and line.type == "event_msg" else None
-    return prompt_of(event) if event is not None else None
 
 
 def _read_tail(transcript: Transcript, found: _Rollout) -> None:
@@ -200,7 +160,7 @@ def _read_tail(transcript: Transcript, found: _Rollout) -> None:
                 tail.damaged = True
             continue
         if found.recorded_at is None:
-            found.recorded_at = to_seconds(record.timestamp)
+            found.recorded_at = record.at
         tail.take(record)
         if tail.decided and found.work_dir is not None:
             break
@@ -230,25 +190,21 @@ class _Tail:
         self._in_tool = False
 
     def take(self, line: Line) -> None:
-        payload = bytes(line.payload)
-        if line.type == "turn_context":
-            context = CONTEXT.decode(payload)
-            if context is not None and self._found.work_dir is None:
-                self._found.work_dir = context.cwd
+        found = self._found
+        if (context := line.context) is not None and found.work_dir is None:
+            found.work_dir = context.cwd
         elif self.decided:
             return
-        elif line.type == "event_msg" and (event := EVENT.decode(payload)) is not None:
-            if event.type in ENDS:
-                self.decided, self._found.turn = True, TurnState.ENDED
-            elif event.type in BEGINS:
-                self.decided = True
-                self._found.turn = TurnState.IN_TOOL if self._in_tool else TurnState.OPEN
-                self._found.turn_started_at = to_seconds(line.timestamp)
-            elif (prompt := prompt_of(event)) is not None:
-                self._found.unfinished = prompt
-            if self._found.turn is TurnState.ENDED:
-                self._found.unfinished = None
-        elif line.type == "response_item" and (item := ITEM.decode(payload)) is not None:
+        elif (event := line.event) is not None:
+            self.decided = event.begins_turn or event.ends_turn
+            if event.ends_turn:
+                found.turn, found.unfinished = TurnState.ENDED, None
+            elif event.begins_turn:
+                found.turn = TurnState.IN_TOOL if self._in_tool else TurnState.OPEN
+                found.turn_started_at = line.at
+            elif (prompt := event.prompt) is not None:
+                found.unfinished = prompt.text
+        elif (item := line.item) is not None:
             if item.type == "message" and item.role in ("user", "assistant"):
                 self.last_role = self.last_role or item.role
             elif item.call_id is not None and item.type.endswith("_call_output"):
