@@ -45,18 +45,19 @@ lint: $(READY_DEV)
 	$(BIN)/pyright
 	$(BIN)/python tools/build_web.py --lint
 
-# More workers than cores: nearly half of the time a test waits for a process that starts or ends.
+# More workers than cores: nearly half of the time a test waits for a process that starts or ends. One that has no more
+# to do takes from the others: the slow tests are in few files.
 unit: export CORRAL_LONG := $(LONG)
 unit: $(READY_DEV) web
 	$(BIN)/python -m tests.programs tmux vim less htop strace
-	$(BIN)/pytest -n 4 tests --ignore tests/contract --ignore tests/browser
+	$(BIN)/pytest -n 4 --dist worksteal tests --ignore tests/contract --ignore tests/browser
 
 # In a PID namespace of their own, where one can be made: agents that run on this machine are none of theirs.
 ALONE := $(shell unshare --pid --fork --mount-proc --kill-child true 2>/dev/null && echo unshare --pid --fork --mount-proc --kill-child)
 
 browser: $(READY_DEV) web
 	$(BIN)/python -m tests.browser.chromium
-	$(ALONE) $(BIN)/pytest -n 3 tests/browser
+	$(ALONE) $(BIN)/pytest -n 3 --dist worksteal tests/browser
 
 # LONG=1: 100 kills per CLI instead of 5, 20,000 reused PIDs instead of 200, and what waits for minutes; what they
 # counted goes into docs/reliability.md. CORRAL_SEED=N repeats what chance decided in an earlier run.

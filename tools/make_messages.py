@@ -33,9 +33,9 @@ HINTS = ("hint", "remedy", "advice")
 SENTENCE = 3
 """How many plain words make a sentence, wherever else it is said: reasons, lines that are printed or logged."""
 WORD = re.compile(r"(?<!\S)[A-Za-z]?[a-z']+[.;:?)]?(?!\S)")
-NO_SENTENCES = {"add_argument", "add_command", "add_parser", "Endpoint", "TypeError", "ValueError", "View", "Column"}
+NO_SENTENCES = {"add_argument", "add_parser", "Endpoint", "route", "TypeError", "ValueError", "View", "Column"}
 """Help texts, the routes of the API, the views of SQL and what only a bug raises have pages of their own."""
-NO_MESSAGES = {"__init__", "demo.scenes", "demo.conversation", "cli.completion", "server.openapi", "usage.sql_views"}
+NO_MESSAGES = {"__init__", "demo.conversation", "cli.completion", "server.openapi", "usage.sql_views"}
 SQL = re.compile(
     r"\b(SELECT|INSERT|CREATE|UPDATE [a-z]|DELETE FROM|PRAGMA|PRIMARY KEY|WHERE|VALUES|NOT NULL|JOIN|CASE|IS NULL)\b"
 )

@@ -1,4 +1,4 @@
-"""The public Python API: three questions about the sessions of this machine, answered from the truth on disk."""
+"""The public Python API: three questions about the sessions of this machine, answered from what is on disk now."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["session", "session_of", "sessions"]
 def session(name: str) -> Session:
     """One session by its id, a unique prefix of it, or `provider:id`.
 
-    Raises `corral.NotFound` when nothing is called so, `corral.Ambiguous` (listing the candidates) when several are.
+    Raises `corral.NotFound` if there is none, `corral.Ambiguous` (which lists the candidates) if there are several.
     """
     return find_session(name)
 
@@ -22,7 +22,7 @@ def session(name: str) -> Session:
 def session_of(pid: int) -> Session | None:
     """The session that process `pid` serves, or None when no verified claim names it.
 
-    A server process may serve several: then it is the one it took last; `sessions()` has them all.
+    A server process may serve several: then this is the one it took last; `sessions()` has them all.
     """
     found = take_survey(Selection(states=frozenset({State.LIVE}), pid=pid)).sessions
     return max(found, key=lambda one: one.pid_started_at or 0.0, default=None)

@@ -1,4 +1,4 @@
-"""Exceptions that views catch: first the one that a person is meant to see, with what to do and the exit code."""
+"""Exceptions that views catch. `CorralError` is the one that a person sees, with what to do and the exit code."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 
 class CorralError(Exception):
-    """Something the person can understand and act on. Anything else that rises is a bug (exit code 70).
+    """Something the person can understand and act on. Any other exception is a bug (exit code 70).
 
-    The message, what it lists and each hint are one line each: a newline in them is foreign.
+    The message, each listed item and each hint are one line: a newline in them is foreign text.
     """
 
     def __init__(self, message: str, *, hint: str | Sequence[str] | None = None, exit_code: int = 1) -> None:
@@ -20,14 +20,14 @@ class CorralError(Exception):
 
 
 class NotFound(CorralError):
-    """Nothing is called so."""
+    """Nothing has this name."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint, exit_code=4)
 
 
 class Ambiguous(CorralError):
-    """Several things are called so."""
+    """Several things have this name."""
 
     def __init__(self, message: str, listed: Sequence[str] = (), *, hint: str | None = None) -> None:
         super().__init__(message, hint=hint, exit_code=3)
@@ -35,11 +35,11 @@ class Ambiguous(CorralError):
 
 
 class NotReachable(Exception):
-    """A terminal has no holder to speak to, and why."""
+    """A terminal's holder can't be reached; the message says why."""
 
 
 class Silent(NotReachable):
-    """There is one, and it does not answer."""
+    """The holder is there, and does not answer."""
 
     def __init__(self, message: str, remedy: str) -> None:
         super().__init__(message)

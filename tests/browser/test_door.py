@@ -197,8 +197,8 @@ def test_the_open_page_says_what_to_do_when_its_address_is_no_longer_ours(site, 
 SHORT_TOKENS = """
 import sys
 from corral.cli.main import run
-from corral.server import credentials, door
-credentials.TOKEN_SECONDS, door.TOKEN_SECONDS = int(sys.argv.pop(1)), int(sys.argv.pop(1))
+from corral.server import api, credentials
+credentials.TOKEN_SECONDS, api.TOKEN_SECONDS = int(sys.argv.pop(1)), int(sys.argv.pop(1))
 run()
 """
 """corral with tokens of so many seconds, and pages told of so many."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.cli.main import COMMANDS, build_parser
+from corral.cli.main import COMMANDS, main
 from corral.providers.registry import all_providers
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,10 +30,11 @@ def test_every_command_is_documented(command):
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(command, capsys):
     with pytest.raises(SystemExit) as left:
-        build_parser(command).parse_args([command, "--help"])
+        main([command, "--help"])
     assert left.value.code == 0
     said = capsys.readouterr().out
     assert f"corral {command}" in said and "exit codes: " in said
+    assert [line for line in said.splitlines() if len(line) > 80] == []
 
 
 @pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)

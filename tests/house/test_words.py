@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from corral.cli.words import say_state
+from corral.cli.screen import say_state
 from corral.model.claim import ClaimKind
 from corral.model.verdict import Liveness, State
 from corral.sessions import appearance_of, report_session

@@ -135,3 +135,11 @@ def test_the_token_is_never_in_anything_returned(place: Place) -> None:
         assert CANARY not in repr(value)
         assert CANARY.encode() not in msgspec.json.encode(value)
         assert b"qwen-socks" not in msgspec.json.encode(value)
+
+
+def test_a_record_that_goes_while_the_registry_is_read_is_no_claim(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = os.listdir
+    monkeypatch.setattr(os, "listdir", lambda path: [*listed(path), "4242.json"])
+    assert not any(claim.path.endswith("/4242.json") for claim in place.claims())

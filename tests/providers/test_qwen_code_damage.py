@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from corral.model.record import SessionRecord, TurnState
 from corral.model.restore import Refusal
+from corral.providers.kit.conversations import DAMAGED, FOREIGN_ID
 from corral.providers.qwen_code import PROVIDER as qwen_code
-from corral.providers.qwen_code.sessions import DAMAGED, FOREIGN_ID
 from tests.providers.qwen_support import FORK, NEW_ID, Place, record
 from tests.providers.reading import read_bytes
 

@@ -10,8 +10,8 @@ import pytest
 
 from corral.model.record import SessionRecord, TurnState
 from corral.model.restore import Refusal
+from corral.providers.kit.conversations import FOREIGN_ID
 from corral.providers.qwen_code import PROVIDER as qwen_code
-from corral.providers.qwen_code.sessions import FOREIGN_ID
 from tests.providers.kimi_support import settle
 from tests.providers.qwen_support import (
     CANCELLED,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corral.model.record import TurnState
-from corral.providers.qwen_code.sessions import TOOL_OR_APPROVAL, TWO_WRITERS
+from corral.providers.kit.conversations import TOOL_OR_APPROVAL, TWO_WRITERS
 from tests.providers.qwen_support import CANCELLED, FORK, KILLED_IN_TOOL, TWICE_OPENED, WITH_TOOL, Place, record
 
 

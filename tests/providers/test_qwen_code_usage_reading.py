@@ -10,7 +10,7 @@ import pytest
 from corral.model.key import Home
 from corral.providers.kit import blocks
 from corral.providers.qwen_code import usage as reading
-from corral.providers.qwen_code.usage import list_transcripts, list_usage_sources
+from corral.providers.qwen_code.usage import list_usage_sources
 from tests.providers.qwen_usage_support import (
     FORK,
     GONE,
@@ -143,7 +143,8 @@ class TestReading:
         os.symlink(source.path, chats / f"{FORK}.jsonl")
         (chats / "notes.jsonl").write_bytes(line(response()))
         assert {each.session_id for each in list_usage_sources(home_at(tmp_path))} == {SESSION, GONE, FORK}
-        assert [session_id for _, session_id, _ in list_transcripts(str(tmp_path))] == [SESSION]
+        month = write_month(tmp_path, *(month_line(number, one) for number, one in enumerate((SESSION, GONE, FORK))))
+        assert [event.session_id for event in read_usage(month, 0).events] == [GONE, FORK]
 
     def test_a_file_that_became_a_pipe_or_went_away(self, tmp_path: Path) -> None:
         source = write(tmp_path, line(response()))

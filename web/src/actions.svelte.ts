@@ -187,7 +187,7 @@ class Actions {
   copy(text: string, what: string): void {
     navigator.clipboard.writeText(text).then(
       () => store.notify("info", `Copied ${what}.`),
-      () => store.notify("problem", `The browser did not let ${what} be copied.`),
+      () => store.notify("problem", `The browser refused to copy ${what}.`),
     );
   }
 

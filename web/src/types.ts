@@ -21,7 +21,7 @@ export interface AgentsEvent {
   no_session_yet: AgentProcess[];
 }
 
-/** Nothing else happened. It has no `id`. */
+/** Nothing happened. It has no `id`. */
 export type BeatEvent = Record<string, never>;
 
 /** Of one session. */
@@ -37,7 +37,7 @@ export interface Degraded {
   reason: string;
 }
 
-/** What could not be read or watched, all of it. */
+/** Everything that can't be read or watched at present. */
 export interface DegradedEvent {
   degraded: Degraded[];
 }
@@ -51,12 +51,12 @@ export interface Dismiss {
   dismissed?: boolean;
 }
 
-/** `ref` is the session that the person saw in it: if it has another by now, nothing is ended. */
+/** `ref` is the session that the person saw in it. If it has another one by now, nothing is ended. */
 export interface EndTab {
   ref?: string | null;
 }
 
-/** Every answer with a status of 400 and above. */
+/** The body of every answer with a status of 400 or above. */
 export interface ErrorDocument {
   error: RefusalReport;
 }
@@ -83,13 +83,13 @@ export interface Health {
   ok: boolean;
 }
 
-/** A page names its login, or the code of a link by its name, with a fresh number (32 hexadecimal digits). */
+/** A page names its login, or the name of a link's code, with a fresh number (32 hexadecimal digits). */
 export interface Hello {
   login: string;
   nonce: string;
 }
 
-/** The first one. From now on something comes at least every `beat_s` seconds. */
+/** The first event. From now on one comes at least every `beat_s` seconds. */
 export interface HelloEvent {
   version: string;
   event: number;
@@ -100,7 +100,7 @@ export interface HooksInstalled {
   status: string;
 }
 
-/** How our hooks stand in a provider's settings. */
+/** The status of our hooks in a provider's settings. */
 export type HooksStanding = "changed" | "installed" | "missing";
 
 export interface LoginList {
@@ -115,7 +115,7 @@ export interface LoginReport {
   used_at: number;
 }
 
-/** One session as it is at this moment, not as it was when something last changed. */
+/** One session as it is now, not as it was at the last change. */
 export interface LookedAt {
   session: Session;
   processes: ProcessPlace[];
@@ -129,7 +129,7 @@ export interface Loss {
   prompts: number;
 }
 
-/** What was counted once and could not be saved; null where it is not known. Times are seconds since 1970. */
+/** What was counted before and is lost; null where that is not known. Times are seconds since 1970. */
 export interface LostUsage {
   noticed_at: number;
   what: string;
@@ -142,7 +142,7 @@ export interface Move {
   order: number;
 }
 
-/** A fresh session. `live_only` starts it although the hooks that would make it restorable are missing. */
+/** A new session. `live_only` starts it without the hooks that would make it restorable. */
 export interface NewTab {
   provider: string;
   work_dir: string;
@@ -160,7 +160,7 @@ export interface OneSession {
   session: Session;
 }
 
-/** `anyway` overrides maybe_open and claimed_elsewhere; `trust` agrees to run it in a directory new to corral. `drop_from` agrees that the agent drops its transcript from this damaged line on: the line of a refusal's `loss`. With `attach_only` nothing is ever started: it is shown where it runs, or refused as `not_open`. */
+/** `anyway` overrides maybe_open and claimed_elsewhere; `trust` agrees to a directory that is new to corral. `drop_from` agrees that the agent drops its transcript from this damaged line on: the line of a refusal's `loss`. With `attach_only` nothing is started: it is shown where it runs, or refused as `not_open`. */
 export interface OpenSession {
   anyway?: boolean;
   trust?: boolean;
@@ -170,7 +170,7 @@ export interface OpenSession {
   rows?: number;
 }
 
-/** As for a session. */
+/** The fields mean the same as for a session. */
 export interface OpenTab {
   anyway?: boolean;
   trust?: boolean;
@@ -185,14 +185,14 @@ export interface OpenedTab {
   plan: string;
 }
 
-/** The page's proof, for the server's number. `label` is how a new login is called in the list. */
+/** The page's proof, for the server's number. `label` is the name of a new login in the list. */
 export interface PageProof {
   nonce: string;
   proof: string;
   label?: string;
 }
 
-/** What the page shows from now on, as `Authorization: Corral <token>`. Of a code also the new login. */
+/** What the page sends from now on, as `Authorization: Corral <token>`; after a code also the new login. */
 export interface PageToken {
   token: string;
   seconds: number;
@@ -203,7 +203,7 @@ export interface PageToken {
 /** Where a process is: in a tab of ours, in a pane of tmux, in another terminal, or in none. */
 export type PlaceKind = "none" | "tab" | "terminal" | "tmux";
 
-/** Where the price of a model comes from. `dated` is null for one's own prices. */
+/** Where the price of a model comes from. `dated` is null for your own prices. */
 export interface PriceOrigin {
   model: string;
   listed_as: string;
@@ -231,7 +231,7 @@ export interface Progress {
   failed: number;
 }
 
-/** One agent CLI. `hooks` is installed, missing or changed; null where it takes none of ours. */
+/** One agent CLI. `hooks` is installed, missing or changed; null if it takes no hooks. */
 export interface ProviderReport {
   name: string;
   title: string;
@@ -353,7 +353,7 @@ export interface ServerProof {
   proof: string;
 }
 
-/** A session of `corral ps --all --json`, with what a page needs besides. */
+/** A session of `corral ps --all --json`, with what the page also needs. */
 export interface Session {
   provider: string;
   home: string;
@@ -402,7 +402,7 @@ export interface Session {
   usage: SpentBySession | null;
 }
 
-/** A session as it is now; as it was last, if it is gone. */
+/** A session as it is now, or as it was last if it is gone. */
 export interface SessionEvent {
   change: Change;
   session: Session;
@@ -434,13 +434,13 @@ export interface SkippedUsage {
   reason: string;
 }
 
-/** Opens one WebSocket, as the subprotocols `corral, ticket.<ticket>`. The proof shows that it is the server's. */
+/** Opens one WebSocket, as the subprotocols `corral, ticket.<ticket>`. The proof shows that the server made it. */
 export interface SocketTicket {
   ticket: string;
   proof: string;
 }
 
-/** What one session used. Money is a decimal as text; null when nothing of it has a known price. */
+/** What one session used. Money is a decimal as text; null if nothing in it has a known price. */
 export interface SpentBySession {
   tokens: number;
   cost: string | null;
@@ -456,7 +456,7 @@ export interface SpentOnDay {
   tokens: number;
 }
 
-/** Of all sessions, with the days before. */
+/** All sessions together, with the days before. */
 export interface SpentToday {
   cost: string | null;
   currency: string;
@@ -481,7 +481,7 @@ export interface StateWord {
   colour: Colour;
 }
 
-/** One process went over to another session; both are refs. */
+/** A process switched to another session; both are refs. */
 export interface SwitchedEvent {
   pid: number;
   from: string;
@@ -508,10 +508,10 @@ export interface Tab {
   rows: number;
 }
 
-/** Of one tab. */
+/** What happened to a tab. */
 export type TabChange = "changed" | "closed" | "opened";
 
-/** A tab as it is now; as it was last, if it is closed. */
+/** A tab as it is now, or as it was last if it is closed. */
 export interface TabEvent {
   change: TabChange;
   tab: Tab;
@@ -528,21 +528,21 @@ export interface TicketWanted {
   nonce: string;
 }
 
-/** Logs that were not read yet, as no question needed them; `until`: when the youngest was last modified. */
+/** Logs that were not read yet, as no question needed them. `until`: when the newest of them was last modified. */
 export interface UnreadUsage {
   files: number;
   bytes: number;
   until: number;
 }
 
-/** Calls whose tokens were not recorded; `events` is null where they leave no trace. */
+/** Calls whose tokens were not recorded; `events` is null if they leave no trace. */
 export interface UnrecordedUsage {
   provider: string;
   kind: string;
   events: number | null;
 }
 
-/** `amount` is what could be priced, a decimal as text; null if nothing could. */
+/** `amount` is the sum of what has a price, a decimal as text; null if nothing has one. */
 export interface UsageCost {
   amount: string | null;
   currency: string;
@@ -550,7 +550,7 @@ export interface UsageCost {
   assumed_events: number;
 }
 
-/** The same as `corral usage --json` (docs/json.md). `budget` is for the command line: null here. */
+/** The same as `corral usage --json` (docs/json.md). `budget` is always null here. */
 export interface UsageDocument {
   schema: number;
   rows: UsageRow[];
@@ -565,13 +565,13 @@ export interface UsageDocument {
   unread: UnreadUsage | null;
 }
 
-/** What was spent today, and by each session whose sums changed, by its ref. */
+/** What was spent today, and by each session whose sums changed; the keys are refs. */
 export interface UsageEvent {
   usage_today: SpentToday | null;
   sessions: Record<string, SpentBySession | null>;
 }
 
-/** `calls` only by tool; `turns` is null where it is not known by these keys. */
+/** `calls` is only set by tool. `turns` is null if these keys don't allow to count it. */
 export interface UsageRow {
   key: Record<string, string | null>;
   events: number;

@@ -1,1 +1,1 @@
-"""The command line: one module per command, imported when it is called."""
+"""The command line: a module is imported when one of its commands is called."""

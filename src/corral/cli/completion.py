@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
+from corral.cli.command import Command
 from corral.cli.output import print_lines
-from corral.cli.parsers import Commands, add_command, find_nested, list_actions
 
 _SCRIPTS = {
     "bash": """\
@@ -26,7 +27,10 @@ compdef _corral corral""",
 complete -c corral -f -a '(corral completion words -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'""",
 }
 
-_EPILOG = """\
+_HELP = """\
+Print a script for your shell that completes commands, options, providers and
+session ids.
+
 to use it:
   bash   echo 'source <(corral completion bash)' >> ~/.bashrc
   zsh    echo 'source <(corral completion zsh)' >> ~/.zshrc
@@ -35,67 +39,51 @@ to use it:
 exit codes: 0 ok · 2 usage"""
 
 
-def add_parser(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_command(
-        commands,
-        "completion",
-        summary="shell completion for bash, zsh and fish",
-        description="Print a completion script. It completes commands, options, providers and session ids.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument(
-        "shell", choices=(*_SCRIPTS, "words"), help="the shell to print a script for (words: for scripts)"
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=(*_SCRIPTS, "words"), help="your shell (words: what the scripts ask)")
     parser.add_argument("typed", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
     if args.shell == "words":
-        print_lines(candidates(args.typed[1:] if args.typed[:1] == ["--"] else args.typed))
-        return 0
-    print_lines(_SCRIPTS[args.shell].splitlines())
+        print_lines(_list_candidates(args.typed[1:] if args.typed[:1] == ["--"] else args.typed))
+    else:
+        print_lines(_SCRIPTS[args.shell].splitlines())
     return 0
 
 
-def candidates(words: list[str]) -> list[str]:
-    """What may stand in place of the last word, given those before it."""
+def _list_candidates(words: list[str]) -> list[str]:
+    """What the last word can become, given those before it."""
     from corral.cli.main import COMMANDS, build_parser
 
     *before, last = words or [""]
     if not before:
-        return [name for name in COMMANDS if name.startswith(last)]
-    if before[0] not in COMMANDS:
-        return []
-    return [word for word in _offered(build_parser(before[0]), before) if word.startswith(last)]
+        offered = list(COMMANDS)
+    elif before[0] in COMMANDS:
+        offered = _list_offered(build_parser(before[0]), before[1:])
+    else:
+        offered = []
+    return [word for word in offered if word.startswith(last)]
 
 
-def _offered(parser: argparse.ArgumentParser, before: list[str]) -> list[str]:
-    """Options, fixed choices and named things of the innermost command that the words lead to."""
-    for word in before:
-        nested = find_nested(parser, word)
-        if nested is None:
-            break
-        parser = nested
+def _list_offered(parser: argparse.ArgumentParser, before: list[str]) -> list[str]:
+    """Options, choices and names of this command, or of its action if the words name one."""
     offered: list[str] = []
-    for action in list_actions(parser):
-        offered += action.option_strings
-        offered += [str(choice) for choice in action.choices or ()]
+    for action in parser._actions:  # pyright: ignore[reportPrivateUsage] - argparse has no public way to list them
+        choices: Any = action.choices or ()
+        if action.nargs == argparse.PARSER and before and before[0] in choices:
+            return _list_offered(choices[before[0]], before[1:])
+        offered += [*action.option_strings, *map(str, choices)]
         if action.metavar == "SESSION":
-            offered += _session_ids()
-        elif action.metavar in {"PROVIDER", "P"}:
-            offered += _provider_names()
+            from corral.model.selection import Selection
+            from corral.sessions import take_survey
+
+            offered += [session.session_id for session in take_survey(Selection()).sessions]
+        elif action.metavar in {"PROVIDER", "P"} and not choices:
+            from corral.providers.registry import all_providers
+
+            offered += [provider.name for provider in all_providers()]
     return offered
 
 
-def _session_ids() -> list[str]:
-    from corral.model.selection import Selection
-    from corral.sessions import take_survey
-
-    return [session.session_id for session in take_survey(Selection()).sessions]
-
-
-def _provider_names() -> list[str]:
-    from corral.providers.registry import all_providers
-
-    return [provider.name for provider in all_providers()]
+COMMANDS = {"completion": Command(_HELP, add_arguments, run)}

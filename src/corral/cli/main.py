@@ -1,4 +1,4 @@
-"""`corral`: finds the command, imports that module alone, and is the only place that prints an error."""
+"""`corral`: finds the command, imports its module alone, and is the only place that prints an error."""
 
 from __future__ import annotations
 
@@ -10,92 +10,114 @@ import os
 import sys
 from collections.abc import Sequence
 
-from corral.cli.output import find_output_encoding, guard_stream, name_files_in_utf8
-from corral.cli.parsers import Parser, format_help
+from corral.cli.output import find_output_encoding, guard_stream, name_files_in_utf8, print_lines
 from corral.errors import CorralError
 from corral.machine.text import printable, readable
 from corral.version import __version__
 
 COMMANDS = {
-    "ps": "list sessions: who is live, who needs you, what got lost",
-    "show": "one session in full",
-    "explain": "how corral knows: every claim, its file, the rule, the verdict",
-    "pid": "which session a process serves",
-    "resume": "continue a session, in place, as the same conversation",
+    "ps": "list sessions: who is live, who needs you, what was lost",
+    "show": "show one session in full",
+    "explain": "show how corral knows: each claim, its file, rule and verdict",
+    "pid": "show which session a process serves",
+    "resume": "continue a session here, as the same conversation",
     "run": "start an agent in a terminal that outlives this one",
     "attach": "go to a running session: its terminal, its tmux pane",
-    "terminals": "the terminals that corral keeps",
+    "terminals": "list the terminals that corral keeps",
     "kill": "end the process that serves a session",
-    "serve": "the page: sessions, tabs and what happens, in a browser",
-    "url": "a new link into the running server",
-    "logins": "the browsers that are logged in to the page",
-    "watch": "what changes, as it happens",
-    "top": "what live sessions use of this machine: CPU, memory, processes",
-    "usage": "what was spent: tokens and money by day, project, model …",
-    "sql": "questions of your own over what was spent, in SQL",
-    "statusline": "one short line for a prompt, a status bar or an agent's status line",
-    "hooks": "ask a CLI to report its sessions: install, uninstall, status",
-    "sidecar": "the runtime.json protocol for other languages",
-    "prices": "what models cost, with source and date",
-    "doctor": "what is installed, what was found, what could not be read",
+    "serve": "serve the page: sessions, tabs and usage in a browser",
+    "url": "print a new link to the page",
+    "logins": "list or end the browsers that are logged in to the page",
+    "watch": "print changes as they happen",
+    "top": "show what live sessions use: CPU, memory, processes",
+    "usage": "add up tokens and money by day, project, model …",
+    "sql": "query what was spent, in SQL",
+    "statusline": "print one short line for a prompt or a status bar",
+    "hooks": "have agent CLIs report their sessions: install, uninstall, status",
+    "sidecar": "write and check runtime.json, for programs in other languages",
+    "prices": "show what models cost, with source and date",
+    "doctor": "check what is installed and what can't be read",
     "demo": "try everything in a throw-away home, without an agent",
-    "config": "corral's own configuration",
-    "completion": "shell completion for bash, zsh and fish",
+    "config": "show corral's own configuration",
+    "completion": "print shell completion for bash, zsh or fish",
 }
+_MODULES = {
+    **dict.fromkeys(("show", "explain", "pid", "resume", "kill"), "session"),
+    **dict.fromkeys(("run", "attach"), "terminals"),
+    **dict.fromkeys(("url", "logins"), "serve"),
+    "doctor": "hooks",
+    "prices": "config",
+}
+"""Commands that share a module; every other has one of its own name."""
+_HELP = """\
+usage: corral [COMMAND] [OPTIONS]
+
+corral knows every coding-agent session on this machine: whether it is live,
+idle or lost, what it used, and how to get back in.
+
+commands:
+{commands}
+
+options:
+  -h, --help  show this text; after a command: its options and examples
+  --version   print the version
+
+Without a command, corral runs ps.
+SESSION is an id, a unique prefix of it, or provider:id.
+exit codes: 0 ok · 1 refused or failed · 2 usage · 3 ambiguous · 4 not found ·
+            70 a bug"""
 
 _TOLD_BESIDE = {"show", "explain", "pid", "resume", "sql", "hooks", "run", "attach", "terminals", "kill", "top"}
-"""Commands that go on with the defaults when the configuration is faulty; the others tell it themselves."""
+"""Commands that use the defaults when the configuration is faulty, and say so; the others report it themselves."""
 _STARTS_OTHERS = {"run"}
 _BUG = 70
 _NO_OUTPUT = 1
-
-
 _END_AT_ONCE = frozenset({"usage", "statusline"})
-"""For prompts and status bars: they close what they open, and the kernel frees the rest sooner than Python would."""
+"""Prompts and status bars wait for these. They close what they open; the kernel frees the rest faster than Python."""
 
 
-def build_parser(command: str | None = None) -> argparse.ArgumentParser:
-    """The parser of one command; of none of them, but with their names, when it is another word."""
-    parser = Parser(
-        prog="corral",
-        description="Knows every coding-agent session on this machine: live, idle or lost, and how to get back in.",
-        epilog=(
-            "corral alone is corral ps. corral COMMAND --help has options, examples and exit codes.\n"
-            "A SESSION is an id, a unique prefix of it, or provider:id.\n"
-            "exit codes: 0 ok · 1 refused or failed · 2 usage · 3 ambiguous · 4 not found · 70 a bug"
-        ),
-        formatter_class=format_help,  # pyright: ignore[reportArgumentType]
-    )
-    parser.add_argument("--version", action="version", version=f"corral {__version__}", help="print the version")
-    # Without `prog` argparse would build a help text here, and import what that takes.
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands", prog="corral")
-    if command in COMMANDS:
-        module = importlib.import_module(f"corral.cli.{command}")
-        module.add_parser(commands).set_defaults(run=module.run)
-        return parser
-    for name, summary in COMMANDS.items():
-        commands.add_parser(name, help=summary, add_help=False)
+def build_parser(command: str) -> argparse.ArgumentParser:
+    module = importlib.import_module(f"corral.cli.{_MODULES.get(command, command)}")
+    found = module.COMMANDS[command]
+    parser = found.build_parser(f"corral {command}")
+    parser.set_defaults(run=found.run)
     return parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. `corral` alone is `corral ps`."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    if not words or (words[0].startswith("-") and words[0] not in {"-h", "--help", "--version"}):
+    if words[:1] in (["-h"], ["--help"]):
+        commands = "\n".join(f"  {name:<10}  {summary}" for name, summary in COMMANDS.items())
+        print_lines(_HELP.format(commands=commands).splitlines())
+        return 0
+    if words[:1] == ["--version"]:
+        print_lines([f"corral {__version__}"])
+        return 0
+    if not words or words[0].startswith("-"):
         words.insert(0, "ps")
-    words, rest = _split_rest(words)
+    command, words, rest = _split_rest(words)
     try:
-        if words[0] not in COMMANDS and not words[0].startswith("-"):
-            raise _unknown_command(words[0])
-        args = build_parser(words[0]).parse_args(words)
+        if command not in COMMANDS:
+            raise _unknown_command(command)
+        args = build_parser(command).parse_args(words)
         if rest:
             args.rest = rest
-        if args.command in _TOLD_BESIDE:
+        if command in _TOLD_BESIDE:
             tell_config_problem()
         return args.run(args)
     except CorralError as error:
         _tell(error)
         return error.exit_code
+
+
+def _split_rest(words: list[str]) -> tuple[str, list[str], list[str]]:
+    """The command, its words, and after `--` those of another program: argparse can't tell them from options."""
+    command, *words = words
+    if command not in _STARTS_OTHERS or "--" not in words:
+        return command, words, []
+    end = words.index("--")
+    return command, words[:end], words[end + 1 :]
 
 
 def _unknown_command(word: str) -> CorralError:
@@ -108,12 +130,12 @@ def _unknown_command(word: str) -> CorralError:
 
 def _tell(error: CorralError) -> None:
     print(readable(f"corral: {error.message}"), file=sys.stderr)
-    for line in (*error.listed, *error.hints):  # in full: they are there to be copied
+    for line in (*error.listed, *error.hints):  # in full, so that they can be copied
         print(f"  {printable(line)}", file=sys.stderr)
 
 
 def tell_config_problem() -> None:
-    """Say on standard error why the configuration is not in force, if it is not."""
+    """If the configuration is not in force, say why on standard error."""
     from corral.providers.settings import read_settings
 
     if (config := read_settings()).problem:
@@ -122,16 +144,8 @@ def tell_config_problem() -> None:
         _tell(faulty(config))
 
 
-def _split_rest(words: list[str]) -> tuple[list[str], list[str]]:
-    """What follows `--` is another program's, for a command that starts one; argparse can't tell it from options."""
-    if words[0] not in _STARTS_OTHERS or "--" not in words:
-        return words, []
-    end = words.index("--")
-    return words[:end], words[end + 1 :]
-
-
 def _prepare_output() -> int:
-    """Guards what is written. Non-zero when there is no output at all."""
+    """Guard what is written. Not zero if there is no output at all."""
     if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]
         print("corral: there is no standard output", file=sys.stderr)
         return _NO_OUTPUT
@@ -143,7 +157,7 @@ def _prepare_output() -> int:
 def run() -> None:
     """The console script."""
     name_files_in_utf8()
-    gc.disable()  # every command is short: collecting costs more than it would free
+    gc.disable()  # commands are short: collecting costs more than it frees
     code = _prepare_output()
     try:
         if code == 0:
@@ -166,7 +180,7 @@ def run() -> None:
         import traceback
 
         traceback.print_exc()
-        print("corral: this is a bug; the lines above belong in a report", file=sys.stderr)
+        print("corral: this is a bug; please report it with the lines above", file=sys.stderr)
         code = _BUG
     if sys.argv[1:2] and sys.argv[1] in _END_AT_ONCE:
         sys.stderr.flush()

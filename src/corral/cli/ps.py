@@ -6,62 +6,51 @@ import argparse
 import os
 import sys
 
-from corral.cli.output import print_json, print_lines
-from corral.cli.parsers import Commands, add_command
-from corral.cli.screen import age, cells, fit, paint, table, terminal_width, tilde, use_colour
-from corral.cli.words import say_state
+from corral.cli.command import JSON, Command, own_command
+from corral.cli.output import print_json, print_lines, progress_bar
+from corral.cli.screen import age, cells, fit, paint, say_state, table, terminal_width, tilde, use_colour
 from corral.model.selection import NOTEWORTHY, Selection
 from corral.model.session import AgentProcess, Session, Survey
 from corral.model.verdict import Activity, State
 from corral.providers.registry import all_providers, find_provider
 from corral.sessions import appearance_of, list_state_words, report_survey, take_survey
 
-_EXAMPLES = """\
+_HELP = """\
+List the agent sessions of this machine, each with the verified process that
+serves it; those that need you come first.
+
 examples:
   corral ps                      what is live, waiting or lost
   corral ps --all                idle and empty sessions too
-  corral ps ~/src/shop           sessions that ran in or below a directory
-  corral ps --usage              and what each of them cost today
-  corral ps --state orphaned -q  ids only, for scripts
+  corral ps ~/src/shop           sessions that ran in a directory or below
+  corral ps --usage              with what each of them cost today
+  corral ps --state orphaned -q  only ids, for scripts
 
-signs: ◆ waits for you  ◐ busy  ● ready  ◌ starting  ○ idle  ✖ lost in a turn  ? unknown  ⇄ elsewhere  · empty
+signs: ◆ waits for you   ◐ busy      ● ready    ◌ starting   ✖ lost in a turn
+       ○ idle            · empty     ? unknown  ⇄ elsewhere
 
-exit codes: 0 ok, also when there are none or a step failed (! lines, `degraded`) · 2 usage"""
+exit codes: 0 ok, also when there are none, or a step failed (lines with !, in
+            JSON `degraded`) · 2 usage"""
 
 _SORTS = ("need", "updated", "started", "provider", "dir", "title")
 
 
-def add_parser(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_command(
-        commands,
-        "ps",
-        summary="list sessions: who is live, who needs you, what got lost",
-        description="List the agent sessions of this machine, each with the verified process that serves it.",
-        epilog=_EXAMPLES,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    states = [str(state) for state in State]
     parser.add_argument("directory", nargs="?", metavar="DIR", help="only sessions that ran in DIR or below")
     parser.add_argument("-a", "--all", action="store_true", help="idle and empty sessions too")
     parser.add_argument("-p", "--provider", metavar="P", help="only this provider")
     parser.add_argument(
-        "-s",
-        "--state",
-        metavar="S",
-        action="append",
-        choices=[str(s) for s in State],
-        help="only this state; may be repeated: " + ", ".join(State),
-    )
+        "-s", "--state", metavar="S", action="append", choices=states,
+        help="only this state; may be repeated: " + ", ".join(states),
+    )  # fmt: skip
     parser.add_argument(
-        "--sort",
-        metavar="K",
-        choices=_SORTS,
-        default="need",
-        help="order: " + ", ".join(_SORTS) + " (default: need)",
+        "--sort", metavar="K", choices=_SORTS, default="need", help=f"order: {', '.join(_SORTS)} (default: need)"
     )
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("-u", "--usage", action="store_true", help="what each session cost today")
-    shape.add_argument("-q", "--quiet", action="store_true", help="print ids only")
-    shape.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
-    return parser
+    shape.add_argument("-u", "--usage", action="store_true", help="with what each session cost today")
+    shape.add_argument("-q", "--quiet", action="store_true", help="print only ids")
+    shape.add_argument("--json", action="store_true", help=JSON)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -91,8 +80,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _say_today() -> tuple[dict[str, str], list[str]]:
-    """What each session cost, and what was lost of all that was counted."""
-    from corral.cli.progress import progress_bar
+    """What each session cost, and what the ledger lost."""
     from corral.cli.usage_table import say_cost
     from corral.usage import say_loss, sum_sessions_today
 
@@ -131,7 +119,7 @@ def render(
 def _table(
     survey: Survey, sessions: list[Session], width: int, colour: bool, today: dict[str, str] | None
 ) -> list[str]:
-    """`today` says what each session cost, where that was asked."""
+    """`today` says what each session cost, if that was asked."""
     now = survey.taken_at
     short = short_ids([session.session_id for session in sessions])
     spent = [today.get(str(session.key), "–") for session in sessions] if today is not None else [""] * len(sessions)
@@ -203,7 +191,7 @@ def _doubt_lines(survey: Survey, sessions: list[Session], width: int, colour: bo
 
 
 def _silent_lines(sessions: list[Session], width: int, colour: bool) -> list[str]:
-    """One line per provider, with what helps the next ones: corral started some that never say who they are."""
+    """One line per provider whose agents corral started and that never report, with what helps the next ones."""
     by_provider: dict[str, list[str]] = {}
     for session in sessions:
         if session.silence is not None:
@@ -225,25 +213,18 @@ def _counts_line(survey: Survey) -> str:
 
 
 def short_ids(ids: list[str]) -> dict[str, str]:
-    """Each id as long as is needed to be unique among these, and at least eight characters."""
+    """Each id, cut to what is unique among these, and at least eight characters."""
     from corral.model.key import spoken_id
 
     names = sorted((spoken_id(session_id), session_id) for session_id in set(ids))
     short: dict[str, str] = {}
     for position, (name, session_id) in enumerate(names):
         neighbours = [other for other, _ in (names[position - 1 : position] + names[position + 1 : position + 2])]
-        shared = max((_common_length(name, other) for other in neighbours), default=0)
-        short[session_id] = name[: max(8, shared + 1)]
+        length = 8
+        while any(other[:length] == name[:length] for other in neighbours) and length < len(name):
+            length += 1
+        short[session_id] = name[:length]
     return short
-
-
-def _common_length(one: str, other: str) -> int:
-    length = 0
-    for left, right in zip(one, other, strict=False):
-        if left != right:
-            break
-        length += 1
-    return length
 
 
 def _key(sort: str):
@@ -267,19 +248,18 @@ def _key(sort: str):
 
 
 def _say_nothing_found(survey: Survey) -> list[str]:
-    """What corral looked for, and commands to try that work here."""
-    from corral.cli.own_command import own_command
+    """What corral looked for, and commands to try here."""
     from corral.hooks import lack_hooks
 
     looked = ", ".join(provider.capabilities.title for provider in all_providers())
     homes = ", ".join(tilde(home.path) for home in survey.homes)
     corral = own_command()
     tries = [
-        (f"{corral} demo", "everything in a throw-away home, with an agent made for trying"),
-        (f"{corral} doctor", "what is installed, and where corral looks"),
+        (f"{corral} demo", "try everything in a throw-away home, with an agent made for it"),
+        (f"{corral} doctor", "see what is installed, and where corral looks"),
     ]
     if survey.homes and lack_hooks():
-        tries.append((f"{corral} hooks install", "so that running agents report which session they serve"))
+        tries.append((f"{corral} hooks install", "have agents report which session they serve"))
     width = max(len(command) for command, _ in tries)
     return [
         "No agent sessions on this machine.",
@@ -288,3 +268,6 @@ def _say_nothing_found(survey: Survey) -> list[str]:
         "Try:",
         *(f"  {command:<{width}}  {why}" for command, why in tries),
     ]
+
+
+COMMANDS = {"ps": Command(_HELP, add_arguments, run)}

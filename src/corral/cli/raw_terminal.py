@@ -1,4 +1,4 @@
-"""This terminal as a viewer of one of ours: raw keys in, output out, everything put back on any way out."""
+"""This terminal as a viewer of one of corral's: raw keys in, output out, and everything put back at the end."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ from corral.model.frames import Ask, Exit, Failed, Gap, Modes, Output, Picture
 from corral.terminals import filter_queries, track_modes
 
 _WITH_CURSOR = 1049
-"""Of the ways to the alternate screen the one that keeps the cursor of the normal one."""
+"""The mode for the alternate screen that keeps the cursor of the normal one."""
 _OPENS_OWN_SCREEN = re.compile(
     rb"(?:\x1b\[[0-9;:<=>?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[=>78]|\x1b\([0-9A-Z])*?\x1b\[\?%dh"
     % _WITH_CURSOR
 )
 _WHOLE_SCREEN = b"\x1b[?2026l\x1b[?69l\x1b[?45l\x1b[r\x1b[4l\x1b[20l\x1b]8;;\x1b\\\x1b(B\x1b)B\x1b*B\x1b+B\x0f"
-"""Shown at once, without margins and links, overwriting, in plain letters: what no program that is left in its midst
-undoes."""
+"""Undoes what a program leaves when it is left in the middle: held output, margins, insert mode, links, charsets."""
 
 
 if TYPE_CHECKING:
@@ -53,11 +52,11 @@ class Viewing(Struct, frozen=True, kw_only=True):
 
     left: Left
     status: int | None = None
-    """Of a program that ended: its exit code, or the negative signal."""
+    """The exit code of a program that ended, or the negative signal."""
 
 
 def _ended_by_itself(viewing: Viewing | None) -> bool:
-    """Then its last words are its own, and the cursor is where it wants it."""
+    """Then its last output stays, and the cursor is where the program left it."""
     return viewing is not None and viewing.left is Left.ENDED and (viewing.status or 0) >= 0
 
 
@@ -71,7 +70,7 @@ def terminal_size() -> tuple[int, int]:
 
 
 class DetachKey:
-    """Finds the key in what is typed, also as newer keyboard protocols spell it."""
+    """Finds the key in what is typed, also in newer keyboard protocols."""
 
     def __init__(self, name: str) -> None:
         letter = name.removeprefix("ctrl-")
@@ -93,8 +92,8 @@ class DetachKey:
 def view(client: Client, detach_key: str, *, clear: bool, tell: Callable[[str], None]) -> Viewing:
     """Show the terminal here until the program ends, the holder is gone, or the person leaves.
 
-    `clear`: on a screen of its own; else what the program wrote from its start on goes on below what is here.
-    Raises Silent when the holder does not answer: neither the attaching, nor what is typed.
+    `clear` shows it on a screen of its own; else all that the program wrote follows below what is here.
+    Raises Silent if the holder does not answer.
     """
     return _View(client, DetachKey(detach_key), tell, clear=clear).run()
 
@@ -109,7 +108,7 @@ class _View:
         self._problems: list[str] = []
         self._signals: list[int] = []
         self._patience: Patience | None = None
-        """While something from the holder is due."""
+        """Set while the holder owes an answer."""
 
     def run(self) -> Viewing:
         viewing = None
@@ -119,7 +118,7 @@ class _View:
         before = {number: signal.signal(number, self._note) for number in _WATCHED}
         old_wake = signal.set_wakeup_fd(wake)
         try:
-            tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is meant for the program
+            tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is for the program
             self._client.attach(None if self._clear else 0, *terminal_size(), picture=True)
             self._patience = self._client.await_answer()
             viewing = self._loop(woken)
@@ -162,7 +161,7 @@ class _View:
                 self._patience.check()
 
     def _read_keys(self) -> bool:
-        """False when the person leaves, or the terminal is gone."""
+        """False if the person leaves, or the terminal is gone."""
         try:
             data = os.read(0, _READ)
         except OSError:
@@ -171,7 +170,7 @@ class _View:
         if typed := data if end < 0 else data[:end]:
             try:
                 self._client.type(typed)
-                if self._patience is None:  # a program need not answer what is typed; its holder has to
+                if self._patience is None:  # a program may ignore what is typed; its holder has to answer
                     self._client.send(Ask())
                     self._patience = self._client.await_answer()
             except OSError:
@@ -214,17 +213,17 @@ def _write(data: bytes) -> None:
 class OwnTerminal:
     """The person's own terminal as a viewer.
 
-    It can't take on another size than it has, and what was on it before is the person's.
+    Its size is fixed, and what was on it before belongs to the person.
     """
 
     def __init__(self, write: Callable[[bytes], object], size: Callable[[], tuple[int, int]], *, clear: bool) -> None:
-        """`clear`: what is shown begins on a screen of its own; else below what is there."""
+        """`clear` begins on a screen of its own; else output begins below what is there."""
         self._write = write
         self._size = size
         self._reader = track_modes()
         self._queries = filter_queries()
         self._to_clear = True
-        """What is on the person's screen is still to be scrolled away."""
+        """The person's screen still has to be scrolled away."""
         self._begins_cleared = clear
         self._has_shown = False
 
@@ -233,11 +232,11 @@ class OwnTerminal:
             self._clear_before(frame.data)
         self._has_shown = True
         self._reader.feed(frame.data)
-        # Nobody waits for the answers to what was asked before we came.
+        # Queries from before this viewer came: nobody waits for their answers.
         self._write(self._queries.feed(frame.data) if frame.replay else self._queries.flush() + frame.data)
 
     def show_picture(self, frame: Picture) -> None:
-        """It is made for a terminal in its first state, so that is where this one is brought."""
+        """A picture is made for a terminal in its initial state, so reset this one first."""
         if frame.first:
             if self._has_shown:
                 self._write(self._start_over())
@@ -249,35 +248,35 @@ class OwnTerminal:
         self._write(frame.data)
 
     def show_modes(self, data: bytes) -> None:
-        """What an older holder has instead of a picture."""
+        """An older holder sends modes instead of a picture."""
         self._clear_before(data)
         self._reader.feed(data)
         self._write(data)
 
     def forget(self) -> None:
-        """What is there is old; what is kept follows."""
+        """Clear the screen: what is on it is old, and new output follows."""
         self._write(b"\x1b[H\x1b[2J")
 
     def undo(self) -> None:
-        """After a program that ended by itself: its last words are its own, and the cursor is where it wants it."""
+        """After a program that ended: its last output stays, and the cursor is where it left it."""
         self._write(self._reader.modes.undo().encode())
 
     def leave(self) -> None:
-        """End the program's picture in the midst of it, and begin a line of its own for what is said next."""
+        """Leave the program's screen in the middle, and start a new line for what is printed next."""
         start = self._start_over()
         if self._reader.modes.alternate != _WITH_CURSOR:
             self._write(start + b"\x1b[999H\n")  # below the picture
             return
-        # The cursor is back where it was: at the begin of a line it stays there, elsewhere the blanks end that line.
+        # The cursor is back where it was. At the start of a line it stays there; elsewhere the blanks fill that line.
         self._write(start + b" " * (self._size()[0] - 1) + b"\r\x1b[K")
 
     def _clear_before(self, first: bytes) -> None:
-        """Once. One with a screen of its own leaves this one as it is; for others it is scrolled away, not wiped."""
+        """Once, scroll the person's screen away; not if the program opens a screen of its own."""
         if self._to_clear and not _OPENS_OWN_SCREEN.match(first):
             self._write(b"\n" * (self._size()[1] - 1) + b"\x1b[H\x1b[J")
             self._to_clear = False
 
     def _start_over(self) -> bytes:
-        """Out of a program's screen and its modes, in the midst of whatever it was writing."""
+        """Out of a program's screen and its modes, whatever it was writing."""
         unfinished = b"\x18\x1b\\" if self._reader.incomplete_bytes else b""
         return unfinished + _WHOLE_SCREEN + self._reader.modes.undo().encode()

@@ -1,12 +1,17 @@
-"""What a terminal can show: width, colour, cells, ages. Nothing here knows a session."""
+"""What a terminal can show: width, colour, cells, ages, tables, and a session's state in a few words."""
 
 from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from corral.machine.text import control, printable
+
+if TYPE_CHECKING:
+    from corral.model.appearance import Appearance
 
 COLOURS = {
     "green": "32",
@@ -21,7 +26,7 @@ COLOURS = {
 
 
 def use_colour() -> bool:
-    """Only on a terminal, and never against NO_COLOR."""
+    """Only on a terminal, and not if NO_COLOR is set."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
@@ -30,7 +35,7 @@ def paint(text: str, colour: str | None, enabled: bool) -> str:
 
 
 def terminal_width() -> int:
-    """Of standard output's terminal; unbounded into a pipe, so that nothing is cut there."""
+    """The width of the terminal; a pipe has no limit, so that nothing is cut there."""
     if not sys.stdout.isatty():
         return 10_000
     if (columns := os.environ.get("COLUMNS", "")).isdecimal():
@@ -39,7 +44,7 @@ def terminal_width() -> int:
 
 
 def cells(text: str) -> int:
-    """How many columns a text takes."""
+    """How many columns a text needs."""
     if text.isascii():
         return len(text)
     import unicodedata
@@ -73,8 +78,19 @@ def age(seconds: float) -> str:
     return f"{int(seconds // 86_400)} d"
 
 
+def say_state(shown: Appearance, now: float) -> str:
+    """The state with its age or time of day: "busy 2 min", "lost 21:08"; with the date when that was not today."""
+    if shown.since is not None:
+        return f"{shown.word} {age(now - shown.since)}"
+    if shown.lost_at is None:
+        return shown.word
+    then = time.localtime(shown.lost_at)
+    is_today = then[:3] == time.localtime(now)[:3]
+    return f"{shown.word} {time.strftime('%H:%M' if is_today else '%b %d %H:%M', then)}"
+
+
 def tilde(path: str | None) -> str:
-    """A path as people write it; what could move the cursor is shown as what it is."""
+    """A path as people write it, with control characters shown as escapes."""
     if not path:
         return "–"
     path = printable(path)

@@ -1,14 +1,13 @@
-"""`corral sql`: questions of your own over what was spent, read-only."""
+"""`corral sql`: read-only queries over what was spent."""
 
 from __future__ import annotations
 
 import argparse
 import itertools
-import sys
 from typing import TYPE_CHECKING
 
-from corral.cli.output import print_csv, print_json, print_lines
-from corral.cli.parsers import Commands, add_command
+from corral.cli.command import JSON, Command
+from corral.cli.output import print_csv, print_json, print_lines, progress_bar, tell
 from corral.cli.screen import cells, paint, table, terminal_width, use_colour
 from corral.errors import CorralError
 from corral.machine.text import printable
@@ -17,37 +16,32 @@ from corral.usage import ask_sql, list_views, say_loss, to_plain, update_ledger
 if TYPE_CHECKING:
     from corral.usage import Answer
 
-_EXAMPLES = """\
+_HELP = """\
+Query the ledger in SQL, read-only, over documented views (docs/sql.md).
+
 examples:
-  corral sql "SELECT day, sum(tokens), sum(cost_usd) FROM usage_events GROUP BY day"
-  corral sql "SELECT tool, program, count(*) AS n FROM tool_calls GROUP BY 1, 2 ORDER BY n DESC LIMIT 20"
+  corral sql "SELECT day, sum(cost_usd) FROM usage_events GROUP BY day"
+  corral sql "SELECT tool, count(*) FROM tool_calls GROUP BY 1 ORDER BY 2 DESC"
   corral sql --csv "SELECT * FROM usage_sessions" > sessions.csv
-  corral sql --schema                  views and columns
+  corral sql --schema                  list views and columns
 
-One SELECT in SQLite's language; nothing can be changed by it. docs/sql.md describes the views.
+It takes one SELECT, in SQLite's language, and changes nothing.
 
-exit codes: 0 ok · 1 the ledger can't be read, or the time is up · 2 usage, also a query that can't be run"""
+exit codes: 0 ok · 1 the ledger can't be read, or the time is up · 2 usage, also
+            a query that can't be run"""
 _SCHEMA = 1
 _MOST_ROWS = 1_000_000
 _MOST_IN_TABLE = 1000
 
 
-def add_parser(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_command(
-        commands,
-        "sql",
-        summary="questions of your own over what was spent, in SQL",
-        description="Ask the ledger in SQL: read-only, over documented views.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("query", nargs="?", metavar="SELECT", help="one SELECT, as one word")
-    parser.add_argument("--schema", action="store_true", help="print the views and their columns")
-    parser.add_argument("--stale", action="store_true", help="ask the ledger as it is, read no logs first")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("query", nargs="?", metavar="SELECT", help="one SELECT, in quotes")
+    parser.add_argument("--schema", action="store_true", help="list the views and their columns")
+    parser.add_argument("--stale", action="store_true", help="don't read the logs first")
     parser.add_argument("--timeout", metavar="S", type=float, default=10.0, help="seconds it may take (default: 10)")
     shape = parser.add_mutually_exclusive_group()
-    shape.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
+    shape.add_argument("--json", action="store_true", help=JSON)
     shape.add_argument("--csv", action="store_true", help="print CSV")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:
@@ -55,21 +49,18 @@ def run(args: argparse.Namespace) -> int:
         _print_schema(args.json)
         return 0
     if not args.query or not args.query.strip():
-        hint = (
-            'corral sql "SELECT day, sum(tokens) FROM usage_events GROUP BY day"; corral sql --schema lists the views'
-        )
+        hint = [
+            'corral sql "SELECT day, sum(tokens) FROM usage_events GROUP BY day"',
+            "corral sql --schema lists views",
+        ]
         raise CorralError("no query was given", hint=hint, exit_code=2)
     if not 0 < args.timeout <= 3600:
-        raise CorralError("--timeout is a number of seconds, more than 0 and at most 3600", exit_code=2)
-    if not args.stale:
-        _update()
-
-    def on_mended(notice: str) -> None:
-        _tell(notice)
-
-    with ask_sql(args.query, args.timeout, on_mended) as answer:
+        raise CorralError("--timeout is in seconds, more than 0 and at most 3600", exit_code=2)
+    if not args.stale and (notice := update_ledger(progress_bar())):
+        tell(notice)
+    with ask_sql(args.query, args.timeout, tell) as answer:
         for loss in answer.losses:
-            _tell(say_loss(loss))
+            tell(say_loss(loss))
         if args.csv:
             _print_csv(answer)
         elif args.json:
@@ -85,17 +76,6 @@ def run(args: argparse.Namespace) -> int:
         else:
             _print_table(answer)
     return 0
-
-
-def _update() -> None:
-    from corral.cli.progress import progress_bar
-
-    if notice := update_ledger(progress_bar()):
-        _tell(notice)
-
-
-def _tell(notice: str) -> None:
-    print(f"corral: {printable(notice)}", file=sys.stderr)
 
 
 def _take(answer: Answer, most: int) -> list[tuple[object, ...]]:
@@ -123,7 +103,7 @@ def _print_table(answer: Answer) -> None:
     lines = table(whole, gives_way=tuple(reversed(columns)), width=terminal_width())
     print_lines([paint(lines[0], "grey", use_colour()), *lines[1:]])
     if len(rows) > _MOST_IN_TABLE:
-        print(f"corral: only the first {_MOST_IN_TABLE:,} rows are shown; --csv and --json give all", file=sys.stderr)
+        tell(f"only the first {_MOST_IN_TABLE:,} rows are shown; --csv and --json give all")
 
 
 def _say(value: object) -> str:
@@ -137,7 +117,7 @@ def _say(value: object) -> str:
 
 
 def _plain(value: object) -> object:
-    """Bytes have no place in JSON, CSV or a table: they are shown in hexadecimal."""
+    """Bytes are shown in hexadecimal."""
     return value.hex() if isinstance(value, bytes) else value
 
 
@@ -156,3 +136,6 @@ def _print_schema(as_json: bool) -> None:
         width = max(len(column.name) for column in view.columns)
         lines += [f"    {column.name:<{width}}  {column.meaning}".rstrip() for column in view.columns]
     print_lines(lines)
+
+
+COMMANDS = {"sql": Command(_HELP, add_arguments, run)}

@@ -7,8 +7,8 @@ import sys
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from corral.cli.command import JSON, Command
 from corral.cli.output import print_json, print_lines
-from corral.cli.parsers import Commands, add_command
 from corral.cli.screen import paint, use_colour
 from corral.cli.usage_table import say_money
 from corral.model.verdict import Activity, State
@@ -19,30 +19,27 @@ if TYPE_CHECKING:
     from corral.usage import Glance, TodayUse
 
 _ZERO = Decimal(0)
-_EXAMPLES = """\
-examples:
-  corral statusline                    ◆1 ●3 ✖1 · $3.10 today · 41 k tok
-  set -g status-right '#(corral statusline)'          in ~/.tmux.conf
-  PS1='$(corral statusline) \\$ '                      in ~/.bashrc
+_HELP = """\
+Print in one line how many sessions are live, waiting or lost, and what today
+cost; for a prompt, a status bar or an agent's own status line.
 
-◆ waits for you, ● other live sessions, ✖ lost in a turn. ~ the model or rate is assumed, + some requests have no
-price, ≥ not all logs could be read in time (corral usage reads them all). "ledger!": something that was counted once
-is lost (corral usage says what). What can't be known is a word with a question mark. Standard input is not read.
+examples:
+  corral statusline                            ◆1 ●3 ✖1 · $3.10 today · 41 k tok
+  set -g status-right '#(corral statusline)'   in ~/.tmux.conf
+  PS1='$(corral statusline) \\$ '               in ~/.bashrc
+
+◆ sessions that wait for you, ● other live ones, ✖ lost in a turn. ~ the model
+or rate is assumed, + some requests have no price, ≥ not all logs could be read
+in time (corral usage reads them all). "ledger!": something that was counted is
+lost (corral usage says what). What can't be known is a word with a question
+mark. It does not read standard input.
 
 exit codes: 0 ok, also when something can't be known · 2 usage"""
 
 
-def add_parser(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_command(
-        commands,
-        "statusline",
-        summary="one short line for a prompt, a status bar or an agent's status line",
-        description="Print in one line how many sessions are live, waiting or lost, and what today cost.",
-        epilog=_EXAMPLES,
-    )
-    parser.add_argument("--color", action="store_true", help="colours also where the output is no terminal")
-    parser.add_argument("--json", action="store_true", help="print JSON (docs/json.md)")
-    return parser
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--color", action="store_true", help="use colours, also where the output is not a terminal")
+    parser.add_argument("--json", action="store_true", help=JSON)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -102,8 +99,11 @@ def _say_today(today: TodayUse, colour: bool) -> list[str]:
 
 
 def _short(count: int) -> str:
-    """A count in as few signs as tell its size: 940, 41 k, 3.2 M."""
+    """A short count: 940, 41 k, 3.2 M."""
     for size, unit in ((10**9, "G"), (10**6, "M"), (10**3, "k")):
         if count >= size:
             return f"{count / size:.1f} {unit}" if count < 10 * size else f"{count // size} {unit}"
     return str(count)
+
+
+COMMANDS = {"statusline": Command(_HELP, add_arguments, run)}

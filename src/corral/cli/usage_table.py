@@ -1,4 +1,4 @@
-"""What was spent as people read it: a table, the total, and what is not in it; and as CSV."""
+"""What was spent, for people: a table, the total, and what is not in it. And the same as CSV."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BAR_WIDTH = 10
 _BUDGET_WIDTH = 20
 _LEAST_NAME = 10
 _FIRST_TO_GO = ("WRITTEN", "TURNS", "CACHED", "INPUT", "OUTPUT", "REQUESTS")
-"""Columns that give way on a narrow terminal, after names and long numbers: `--json` has them all."""
+"""Columns that a narrow terminal drops, after it shortened names and numbers; `--json` has them all."""
 
 
 def render(
@@ -29,9 +29,9 @@ def render(
     drawn: bool = False,
     trend: Trend | None = None,
 ) -> list[str]:
-    """A table, the total, and what is not in it. `drawn`: with bars, and with a trend how the last days ran."""
+    """A table, the total, and what is not in it. `drawn` adds bars, and with a trend a sparkline."""
     if not report.rows:
-        nothing = "no usage is recorded, or none that was asked for"
+        nothing = "no recorded usage matches"
         remarks = [paint(text, "amber", colour) for text in _remarks(report)]
         return [nothing, *remarks, *_budget_lines(report.budget, colour)]
     if by == ("tool",):
@@ -54,10 +54,10 @@ def render(
         for key, numbers, drawing in zip(keys, figures, drawings, strict=True)
     ]
     for _ in ("sparkline", "bar"):
-        # A drawing that is cut would lie: it is there as a whole or not at all.
+        # A cut drawing would lie: show it whole or not at all.
         if _natural_width(rows) > width:
             rows = [row[:-1] for row in rows]
-    # A time that is cut names another time: the rest of the keys gives way, the longest first.
+    # A cut time is another time: the other keys give way, the longest first.
     named = [column for column, name in enumerate(by) if name not in TIME_KEYS]
     named.sort(key=lambda column: -max(cells(row[column]) for row in rows))
     lines = table(rows, gives_way=named or (0,), width=width)
@@ -67,13 +67,13 @@ def render(
 
 
 def _least_width(name: str, report: UsageReport) -> int:
-    """A time is shown whole, a name is known by its beginning."""
+    """A time is shown whole; the start of a name is enough."""
     widest = max((cells(row.key[name] or "–") for row in report.rows), default=0)
     return max(len(name), widest if name in TIME_KEYS else min(widest, _LEAST_NAME))
 
 
 def _choose_columns(head: tuple[str, ...], report: UsageReport, room: int) -> tuple[tuple[str, ...], bool]:
-    """The columns for which there is room, and whether numbers have to be short for that."""
+    """The columns that fit, and whether numbers have to be short for that."""
     for columns, short in ((head, False), *((_without(head, count), True) for count in range(len(head)))):
         rows = [columns, *(_cells(row, columns, short) for row in (*report.rows, report.total))]
         if _natural_width(rows) <= room:
@@ -92,7 +92,7 @@ def _natural_width(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _drawings(report: UsageReport, by: tuple[str, ...], trend: Trend | None) -> list[tuple[str, str]]:
-    """Of each line a bar and a sparkline: the head's, the rows', the total's."""
+    """For each line a bar and a sparkline: for the head, the rows, the total."""
     most = max((row.cost.amount or Decimal(0) for row in report.rows), default=Decimal(0))
     days = f"{len(next(iter(trend.values())))} DAYS" if trend else ""
     return [("", days), *((_bar(row, most), _spark(row, by, trend)) for row in report.rows), ("", "")]
@@ -124,7 +124,7 @@ def _say_count(count: int | None, short: bool) -> str:
 
 
 def say_cost(row: UsageRow) -> str:
-    """What a row cost, marked where part of it is assumed or has no price."""
+    """What a row cost, with a mark if part of it is assumed or has no price."""
     if row.cost.amount is None:
         return "unpriced" if row.events else "–"
     marks = ("~" if row.cost.assumed_events else "") + ("+" if row.cost.unpriced_events else "")
@@ -132,7 +132,7 @@ def say_cost(row: UsageRow) -> str:
 
 
 def say_money(amount: Decimal, currency: str) -> str:
-    """Money for people; what is there but rounds to nothing is said to be less than a cent."""
+    """Money for people; an amount that rounds to nothing is shown as less than a cent."""
     sign = "$" if currency == "USD" else f"{currency} "
     return f"<{sign}0.01" if 0 < amount <= Decimal("0.005") else f"{sign}{amount:,.2f}"
 
@@ -144,13 +144,13 @@ def _bar(row: UsageRow, most: Decimal) -> str:
 
 
 def bar(share: Decimal, width: int) -> str:
-    """A share of one as a bar, to an eighth of a cell."""
+    """A share (0 to 1) as a bar, to an eighth of a cell."""
     eighths = int(min(share, Decimal(1)) * 8 * width)
     return "█" * (eighths // 8) + ("", *"▏▎▍▌▋▊▉")[eighths % 8]
 
 
 def _spark(row: UsageRow, by: tuple[str, ...], trend: Trend | None) -> str:
-    """One sign per day, the highest for the row's own dearest day; a dot for nothing."""
+    """One sign per day, the highest for the row's most expensive day; a dot for nothing."""
     figures = trend.get(tuple(row.key[name] for name in by)) if trend else None
     if not figures:
         return ""
@@ -159,14 +159,14 @@ def _spark(row: UsageRow, by: tuple[str, ...], trend: Trend | None) -> str:
 
 
 def _budget_lines(budget: BudgetReport | None, colour: bool) -> list[str]:
-    """Each period that is over, or the newest, or the one that was asked about."""
+    """Each period that is over the budget, or else the newest one."""
     if budget is None:
         return []
     shown = [period for period in budget.periods if period.over] or list(budget.periods[-1:])
     limit = say_money(budget.amount, budget.currency) + (f" a {budget.per}" if budget.per else "")
     lines = [_say_period(period, budget, limit, colour) for period in shown]
     if not lines:
-        lines.append(f"budget: nothing of {limit} is used")
+        lines.append(f"budget: none of {limit} is used")
     if budget.at_least and not budget.over:
         lines.append("requests without a known price are not in it: more may have been spent")
     return lines

@@ -1,4 +1,4 @@
-"""`corral watch`: first what is, then what changes, one line each, as it happens. It needs no server."""
+"""`corral watch`: the present state, then each change as it happens, one line each. It needs no server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from corral.cli.parsers import Commands, add_command
+from corral.cli.command import Command
 from corral.cli.screen import tilde
 from corral.machine.text import printable
 from corral.model.change import AgentsChanged, FollowedEnded, SessionChange, Switched, Touched, Troubles, WatchEvent
@@ -20,32 +20,28 @@ from corral.sessions import appearance_of, report_session, report_survey, sessio
 if TYPE_CHECKING:
     from corral.sessions import Watcher
 
-_EPILOG = """\
+_HELP = """\
+Print the sessions that are live or need you, then every change as it happens,
+until Ctrl-C. It needs no server.
+
 examples:
-  corral watch                               for people
-  corral watch --json | jq -c .event         one JSON object per line: a snapshot, then events
+  corral watch                         for people
+  corral watch --json | jq -c .event   one JSON object per line: a snapshot,
+                                       then events (docs/server.md)
 
-Changes are pushed by the kernel: a process that ends is told within milliseconds. See docs/server.md for the events.
+The kernel reports changes: the end of a process is printed within
+milliseconds.
 
-exit codes: 130 stopped by Ctrl-C · 0 the reader of its output left · 2 usage
-"""
+exit codes: 130 stopped by Ctrl-C · 0 the reader of its output left · 2 usage"""
 _MOST_WAITING = 1000
 
 
-def add_parser(commands: Commands) -> argparse.ArgumentParser:
-    parser = add_command(
-        commands,
-        "watch",
-        summary="what changes, as it happens",
-        description="Print the sessions that are live or need you, then every change, until it is stopped.",
-        epilog=_EPILOG,
-    )
-    parser.add_argument("--json", action="store_true", help="one JSON object per line (docs/server.md)")
-    return parser
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON object per line (docs/server.md)")
 
 
 def run(args: argparse.Namespace) -> int:
-    gc.enable()  # unlike other commands, this one stays
+    gc.enable()  # unlike others, this command stays
     arrived: queue.Queue[Sequence[WatchEvent]] = queue.Queue(_MOST_WAITING)
     behind = False
 
@@ -54,7 +50,7 @@ def run(args: argparse.Namespace) -> int:
         try:
             arrived.put_nowait(events)
         except queue.Full:
-            behind = True  # the reader of our output does not read: a new snapshot will tell it all
+            behind = True  # nobody reads our output: a new snapshot will say it all
 
     watcher = watch_sessions(take)
     watcher.start()
@@ -128,3 +124,6 @@ def _print_line(body: dict[str, object]) -> None:
     import json
 
     sys.stdout.write(json.dumps(body) + "\n")
+
+
+COMMANDS = {"watch": Command(_HELP, add_arguments, run)}

@@ -1,4 +1,4 @@
-"""Conversations on disk as Kimi CLI lays them out: what the reference agent writes, and what a demonstration shows."""
+"""Conversations on disk as Kimi CLI lays them out: what the reference agent writes and the demo shows."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from typing import Any, NamedTuple, NoReturn
 
 MARKER = ".reference-agent"
 HANG = "SLOW"
-"""A prompt with this word starts a turn that does not end before the process does."""
+"""A prompt with this word starts a turn that lasts until the process ends."""
 
 
 class Tokens(NamedTuple):
-    """What one answer took."""
+    """What one answer cost."""
 
     input: int
     cached: int
@@ -35,8 +35,8 @@ class Home:
         self.bucket = path / "sessions" / hashlib.md5(work_dir.encode(), usedforsecurity=False).hexdigest()
 
     def prepare(self) -> str | None:
-        """Make it ready; returns why it may not be used."""
-        # Not by $HOME, which a test may set: the person's own home.
+        """Make it ready. Returns a reason if it must not be used."""
+        # The person's own home, not $HOME, which a test may set.
         real = Path(pwd.getpwuid(os.getuid()).pw_dir) / ".kimi"
         if self.path.resolve().is_relative_to(real.resolve()):
             return "this program writes invented sessions: it never runs in a real ~/.kimi"
@@ -108,7 +108,7 @@ class Session:
         return json.loads(self.state.read_text())["custom_title"]
 
     def copy_to(self, other: Session, without_last_turn: bool = False) -> Session:
-        """As Kimi CLI's /fork and /undo do: a new session whose lines are the old one's."""
+        """A new session with the lines of this one, as Kimi CLI's /fork and /undo make it."""
         other.path.mkdir(parents=True)
         for source, target in ((self.context, other.context), (self.wire, other.wire)):
             lines = source.read_text().splitlines(keepends=True)
@@ -147,7 +147,7 @@ def last_turn(lines: list[str]) -> int:
 
 
 def take_turn(session: Session, words: str) -> str:
-    """One turn of the echo model. It answers the same words alike, and counts tokens by letters."""
+    """One turn of the echo model: the same words get the same answer, and letters count as tokens."""
     if HANG in words.split():
         begin_slow_turn(session, words)
     begin_turn(session, words)
@@ -158,7 +158,7 @@ def take_turn(session: Session, words: str) -> str:
 
 
 def begin_slow_turn(session: Session, words: str) -> NoReturn:
-    """A turn that does not end before the process does."""
+    """A turn that lasts until the process ends."""
     begin_turn(session, words)
     while True:
         signal.pause()
@@ -176,7 +176,7 @@ def begin_turn(session: Session, words: str) -> None:
 
 
 def end_turn(session: Session, answer: str, tokens: Tokens) -> None:
-    """The answer is on disk, with what it took."""
+    """The answer is on disk, with what it cost."""
     total = sum(tokens)
     session.emit("ContentPart", type="text", text=answer)
     session.emit(

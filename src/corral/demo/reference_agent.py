@@ -3,8 +3,8 @@
     python -m corral.demo.reference_agent --home /tmp/agent-home --work-dir .
 
 It shows the four moments at which a CLI reports: start, switch, every event, quit. It is a real process with
-real session files, so that tests and demonstrations need neither a network nor an account. Its home is thrown
-away with it: it must be empty or made by this program, and is never a real ~/.kimi.
+real session files, so that tests and the demo need no network and no account. Its home must be empty or made by
+this program, and is never a real ~/.kimi.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ COMMANDS = "/new  /fork  /undo  /sessions [ID]  /ask QUESTION  /slow WORDS  /pri
 
 
 class Agent:
-    """The loop. What matters to an embedder are the four lines that call `self.claim`."""
+    """The loop. To embed the sidecar, look at the four lines that call `self.claim`."""
 
     def __init__(self, home: Home, session: Session) -> None:
         self.home = home
@@ -49,7 +49,7 @@ class Agent:
         return f"session {session.id}"
 
     def answer(self, line: str) -> str:
-        # Every event: takes the file over, should another process have held it and died.
+        # Every event: takes the file over if another process held it and died.
         if self.claim.problem is not None:
             self.claim.refresh()
         if self.question is not None:
@@ -149,7 +149,7 @@ def main() -> int:
         for line in read_lines(args.slow):
             print(agent.answer(line), flush=True)
     except KeyboardInterrupt:
-        return 130  # as abrupt as a crash: the turn stays open, kimi.json is not told
+        return 130  # as abrupt as a crash: the turn stays open, kimi.json is not updated
     agent.quit()
     return 0
 

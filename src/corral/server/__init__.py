@@ -1,1 +1,1 @@
-"""`corral serve`: sessions, tabs and events for a page, on loopback; a view that decides nothing about sessions."""
+"""`corral serve`: sessions, tabs and events for the page, on loopback. A view: it decides nothing about sessions."""

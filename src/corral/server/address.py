@@ -1,7 +1,7 @@
-"""Where the server listens, and under which name: both are kept without a gap by a keeper, or else the name is new.
+"""Where the server listens, and under which name. A keeper holds both without a gap, or else the name is new.
 
 A browser gives everything of ours to whoever is at our origin: our key, a service worker, the cache. So an origin is
-ours only as long as nobody else could listen there. After a gap there is another one, and old logins are void.
+ours only while nobody else can listen there. After a gap we take another origin, and old logins are void.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LEAVING_SECONDS = 5.0
 _SOCKET = "keeper.sock"
 _ALPHABET = "abcdefghijkmnpqrstuvwxyz23456789"
 _NAME_LENGTH = 20
-"""A hundred bits: nobody can have left anything in the browser for a name that nobody could know."""
+"""A hundred bits: nobody can guess the name, and leave something in the browser for it."""
 _LOOPBACK = ("127.0.0.1", "::1")
 
 
@@ -50,14 +50,14 @@ class Bind(Struct, frozen=True, kw_only=True):
 
 
 class Address(NamedTuple):
-    """A place of our own to listen at."""
+    """An address of our own to listen on."""
 
     name: str
     host: str
     port: int
     listeners: list[socket.socket]
     keeper: socket.socket | None
-    """Open as long as both live; None when none could be started."""
+    """Open while both processes live; None if no keeper could be started."""
 
 
 class _Record(Struct, frozen=True, kw_only=True):
@@ -74,7 +74,7 @@ class _Words(Struct, frozen=True):
 
 
 def take_address(bind: Bind, files: ServerFiles) -> Address:
-    """The one that was held for us, or a new one. The caller has the state directory's lock. Raises CorralError."""
+    """The address that the keeper holds, or a new one. The caller has the directory's lock. Raises CorralError."""
     held = _take_held(bind, files)
     if held is not None:
         return held
@@ -86,7 +86,7 @@ def take_address(bind: Bind, files: ServerFiles) -> Address:
 
 
 def with_keeper(address: Address, files: ServerFiles) -> Address:
-    """The same, held by a new keeper too; where none can be started, held by this process alone."""
+    """The same address, held by a new keeper too, or by this process alone if no keeper can be started."""
     try:
         return address._replace(keeper=_start_keeper(address, files))
     except (OSError, CorralError, subprocess.SubprocessError):
@@ -94,7 +94,7 @@ def with_keeper(address: Address, files: ServerFiles) -> Address:
 
 
 def release(address: Address) -> None:
-    """Nobody needs it any more: whoever comes next gets another name."""
+    """Nobody needs the address any more; the next server gets another name."""
     if address.keeper is not None:
         with suppress(OSError):
             address.keeper.send(keeper.RELEASE)
@@ -121,8 +121,8 @@ def _take_held(bind: Bind, files: ServerFiles) -> Address | None:
         if _ends_soon(identity):
             return None
         raise CorralError(
-            f"the process that holds the address, pid {identity.pid}, does not hand it over: {error}",
-            hint=f"kill {identity.pid} lets it go; logins end with it",
+            f"the keeper of the address (pid {identity.pid}) does not hand it over: {error}",
+            hint=f"kill {identity.pid} releases the address, and ends all logins",
         ) from error
     address = Address(record.name, record.host, record.port, listeners, connection)
     if record.host == bind.host and bind.port in (None, record.port):
@@ -136,7 +136,7 @@ def _take_held(bind: Bind, files: ServerFiles) -> Address | None:
 
 
 def _ends_soon(identity: ProcessIdentity) -> bool:
-    """One whose server died before it was told to go on is about to leave."""
+    """A keeper whose server died before it said GO is about to exit."""
     until = time.monotonic() + _LEAVING_SECONDS
     while time.monotonic() < until:
         if read_identity(identity.pid) != identity:
@@ -146,7 +146,7 @@ def _ends_soon(identity: ProcessIdentity) -> bool:
 
 
 def _connect(files: ServerFiles, identity: ProcessIdentity) -> socket.socket | None:
-    """None when nobody listens there. Only the process on record is believed."""
+    """None if nobody listens there. Only the process on record is trusted."""
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     connection.settimeout(_KEEPER_SECONDS)
     folder = os.open(files.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -164,7 +164,7 @@ def _connect(files: ServerFiles, identity: ProcessIdentity) -> socket.socket | N
 
 
 def _receive(connection: socket.socket, record: _Record) -> list[socket.socket]:
-    """Raises OSError when they are not what is on record."""
+    """Raises OSError if the sockets are not those on record."""
     words, fds, _, _ = socket.recv_fds(connection, 4096, 4)
     listeners = [socket.socket(fileno=fd) for fd in fds]
     for one in listeners:
@@ -205,13 +205,13 @@ def _start_keeper(address: Address, files: ServerFiles) -> socket.socket:
         if not ready or identity is None:
             process.kill()
             process.wait()
-            raise CorralError("the process that holds the address did not start")
+            raise CorralError("the keeper of the address did not start")
         record = _Record(name=address.name, host=address.host, port=address.port, process=identity_fields(identity))
         files.write_keeper(msgspec.json.encode(record))
         told.write(keeper.GO)
     connection = _connect(files, identity)
     if connection is None:
-        raise CorralError("the process that holds the address does not answer")
+        raise CorralError("the keeper of the address does not answer")
     for one in _receive(connection, record):
         one.close()  # we have them already
     connection.setblocking(False)
@@ -231,26 +231,26 @@ def _read_record(files: ServerFiles) -> _Record | None:
 
 
 def check_host(bind: Bind) -> None:
-    """Loopback, or one address that the person named knowingly. Raises CorralError."""
+    """Accept loopback, or one address that the person named on purpose. Raises CorralError."""
     try:
         address = ipaddress.ip_address(bind.host)
     except ValueError:
         raise CorralError(f"{bind.host!r} is not an IP address", hint="for example 127.0.0.1", exit_code=2) from None
     if address.is_unspecified:
         raise CorralError(
-            f"{bind.host} means every network this machine is in: not served there",
-            hint="name one address; better: leave it on loopback and use ssh -L",
+            f"corral does not serve on {bind.host}: that is every network of this machine",
+            hint="name one address; or better, stay on loopback and use ssh -L",
             exit_code=2,
         )
     if address.is_loopback and str(address) not in _LOOPBACK:
         raise CorralError(
-            f"{bind.host} is not where browsers look for names below localhost: not served there",
+            f"corral does not serve on {bind.host}: browsers don't look there for names below localhost",
             hint="leave out --host: 127.0.0.1 and ::1 are served",
             exit_code=2,
         )
     if not address.is_loopback and not bind.allow_remote:
         raise CorralError(
-            f"{bind.host} can be reached by others, and whoever gets in can run anything as you: not served there",
+            f"corral does not serve on {bind.host}: others can reach it, and whoever gets in can run anything as you",
             hint="use ssh -L and loopback; or --allow-remote, for programs: this server speaks plain HTTP",
             exit_code=2,
         )
@@ -269,7 +269,7 @@ def program_hosts(host: str, port: int) -> set[str]:
 
 
 def _listen(bind: Bind, files: ServerFiles) -> list[socket.socket]:
-    """On the port that was asked for, else that of the last run, else the first that is free."""
+    """On the port that was asked for, else on that of the last run, else on the first free one."""
     if bind.port:
         return _bind_all(bind.host, bind.port)
     if bind.port is None and (kept := files.read_port()) is not None:
@@ -285,7 +285,7 @@ def _listen(bind: Bind, files: ServerFiles) -> list[socket.socket]:
 
 
 def _bind_all(host: str, port: int) -> list[socket.socket]:
-    """Browsers look for a name below localhost at both loopback addresses: who has one of them has the origin."""
+    """Browsers look for a name below localhost at both loopback addresses: whoever has one of them has the origin."""
     if host not in _LOOPBACK:
         return [_bind(host, port)]
     first = _bind(host, port)
@@ -297,7 +297,7 @@ def _bind_all(host: str, port: int) -> list[socket.socket]:
             errno.EADDRNOTAVAIL,
             errno.EAFNOSUPPORT,
         )
-        if missing:  # a machine without IPv6: then nobody can be there
+        if missing:  # a machine without IPv6: nobody else can listen there either
             return [first]
         first.close()
         raise
@@ -308,7 +308,7 @@ def _bind(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener: socket.socket | None = None
     try:
-        # The protocol must be said: asyncio turns Nagle's delay off only for sockets that name theirs, and with it a
+        # Name the protocol: asyncio turns Nagle's delay off only for sockets that name theirs, and with it a
         # second small message waits up to 40 ms for the answer to the first.
         listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -320,7 +320,7 @@ def _bind(host: str, port: int) -> socket.socket:
         taken = error.errno == errno.EADDRINUSE
         raise CorralError(
             f"{bracketed(host)}:{port}: {error.strerror}",
-            hint="--port N takes another; links and logins of the old one stop working" if taken else None,
+            hint="--port N uses another port; old links and logins then stop working" if taken else None,
         ) from error
     listener.setblocking(False)
     os.set_inheritable(listener.fileno(), False)

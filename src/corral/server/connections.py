@@ -1,8 +1,7 @@
-"""Connections that have not proved themselves: few, for a short time, fairly shared among those who make them.
+"""Connections that have not proved themselves are few, short, and shared fairly among the users who make them.
 
-uvicorn waits for a request for as long as its client likes, and accepts until no descriptor is left. So each connection
-has a deadline here whatever it does, those without a proof are counted by the user who made them, and a new one
-takes the place of the oldest of the same user.
+uvicorn waits for a request as long as the client likes, and accepts until no descriptor is left. So every connection
+has a deadline here. Those without a proof are counted by user, and a new one replaces the oldest of the same user.
 """
 
 from __future__ import annotations
@@ -23,31 +22,31 @@ HEADER_SECONDS = 10.0
 """From the connection, or from the end of the last answer, to the end of a request's headers, with what is left of a
 body after its answer; of a WebSocket, from there until it is let in."""
 ANSWER_SECONDS = 20.0
-"""From there to the end of the answer, for whoever has not proved themselves: the page and its files, and proofs."""
+"""From there to the end of the answer, while there is no proof: for the page, its files, and the proofs."""
 MOST_UNPROVEN = 1024
-"""One user has at most half of it: as many as the tabs of a few browsers that come back at once."""
+"""One user gets at most half of it: enough for a few browsers whose tabs all come back at once."""
 LONGEST_HEADERS = 1 << 20
-"""As many cookies as a browser keeps for one name, which others may have set; none of them is read."""
+"""Room for all cookies that a browser keeps for one name. Others may have set them; we read none."""
 MOST_HEADERS = 16 << 20
-"""Of one user's unfinished requests together, counting those that are longer than usual."""
+"""For all unfinished requests of one user together; only those longer than usual count."""
 _USUAL_HEADERS = 64 << 10
 ACCEPT_AT_ONCE = 16
-"""Connections that are taken before any of them is looked at."""
+"""How many connections are accepted before any of them is served."""
 _DIAGNOSE, _BY_FAMILY, _REQUEST = 4, 20, 1
 _MOST_LINES, _LINES_SECONDS = 20, 60.0
 
 
 class Crowd:
-    """All connections without a proof, by who made them; each with the bytes of its unfinished request, if many."""
+    """All connections without a proof, by user, each with the size of its unfinished request if that is large."""
 
     def __init__(self, most_open: int | None) -> None:
-        """A quarter of the files that may be open, at most; one user has at most half of that."""
+        """It gets a quarter of the files that may be open; one user gets at most half of that."""
         self._most = max(8, min(MOST_UNPROVEN, (most_open or 4 * MOST_UNPROVEN) // 4))
         self._by_peer: dict[object, dict[Member, int]] = {}
         self._by_client: dict[tuple[str, int], Member] = {}
 
     def enter(self, one: Member, peer: object) -> None:
-        """Where there is no room, the oldest of those who have most has to go."""
+        """If there is no room, the oldest connection of the user with the most has to go."""
         mine = self._by_peer.setdefault(peer, {})
         mine[one] = 0
         if one.client is not None:
@@ -58,7 +57,7 @@ class Crowd:
             self._drop(next(iter(max(self._by_peer.values(), key=len))))
 
     def weigh(self, one: Member, size: int) -> None:
-        """So many bytes came of its unfinished request. Of a user who sends too many, the largest has to go."""
+        """Note the size of its unfinished request. If a user sends too much, their largest request has to go."""
         mine = next((members for members in self._by_peer.values() if one in members), None)
         if mine is None:
             return
@@ -67,7 +66,7 @@ class Crowd:
             self._drop(max(mine, key=lambda member: mine[member]))
 
     def prove(self, client: tuple[str, int] | None) -> None:
-        """Whoever is there has shown a credential: it counts no more, and may take its time."""
+        """This client has shown a credential: it no longer counts, and may take its time."""
         one = self._by_client.get(client) if client is not None else None
         if one is not None:
             self.leave(one)
@@ -88,7 +87,7 @@ class Crowd:
 
 
 class Deadline:
-    """Cuts a connection off when it has run out."""
+    """Cuts a connection off when its time is up."""
 
     def __init__(self) -> None:
         self._timer: asyncio.TimerHandle | None = None
@@ -104,7 +103,7 @@ class Deadline:
 
 
 class GuardedProtocol(H11Protocol):
-    """uvicorn's own, without cookies, and with a deadline for whatever it waits for, until it has proved itself."""
+    """uvicorn's own protocol without cookies, and with a deadline for every wait until the client proves itself."""
 
     crowd: ClassVar[Crowd]
 
@@ -126,7 +125,7 @@ class GuardedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def on_proven(self) -> None:
-        """As long as this connection lasts; headers keep their deadline."""
+        """For the rest of this connection only headers have a deadline."""
         self._is_proven = True
         if self._is_answering:
             self._deadline.end()
@@ -143,12 +142,12 @@ class GuardedProtocol(H11Protocol):
         self._is_answering = False
         self._deadline.begin(self.transport, HEADER_SECONDS)
         super().on_response_complete()
-        self._look_for_request()  # the next one may have been here already
+        self._look_for_request()  # the next one may be here already
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
-        """The library for WebSockets takes no long header, and there may be foreign cookies."""
+        """The WebSocket library refuses long headers, and foreign cookies can be long: they are dropped."""
         self._deadline.end()
-        self.crowd.leave(self)  # its WebSocket comes instead
+        self.crowd.leave(self)  # its WebSocket takes its place
         self.headers = [(name, value) for name, value in self.headers if name != b"cookie"]
         super().handle_websocket_upgrade(event)
 
@@ -165,7 +164,7 @@ class GuardedProtocol(H11Protocol):
 
 
 class GuardedSocket(WebSocketsSansIOProtocol):
-    """uvicorn's own, counted and timed until it has proved itself: some upgrades the library never answers."""
+    """uvicorn's own protocol, counted and timed until it has proved itself: the library never answers some upgrades."""
 
     crowd: ClassVar[Crowd]
 
@@ -191,7 +190,7 @@ Member = GuardedProtocol | GuardedSocket
 
 
 def guarded_by(crowd: Crowd) -> tuple[type[GuardedProtocol], type[GuardedSocket]]:
-    """The classes that uvicorn makes one of for each connection, and for each WebSocket."""
+    """The classes of which uvicorn makes one for each connection and each WebSocket."""
     return (
         type("HttpGuardedByCrowd", (GuardedProtocol,), {"crowd": crowd}),
         type("SocketGuardedByCrowd", (GuardedSocket,), {"crowd": crowd}),
@@ -199,7 +198,7 @@ def guarded_by(crowd: Crowd) -> tuple[type[GuardedProtocol], type[GuardedSocket]
 
 
 def find_peer(connection: Any) -> object:
-    """The user whose process is at the other end, where the kernel tells (on this machine); else the address."""
+    """The user at the other end if the kernel knows (on this machine), else the address."""
     try:
         own, peer = connection.getsockname()[:2], connection.getpeername()[:2]
         uid = _ask_kernel(connection.family, peer, own) if ipaddress.ip_address(peer[0]).is_loopback else None
@@ -209,7 +208,7 @@ def find_peer(connection: Any) -> object:
 
 
 def _ask_kernel(family: int, source: tuple[str, int], target: tuple[str, int]) -> int | None:
-    """By the kernel's diagnosis of sockets: the one with exactly these two ends."""
+    """Ask the kernel's socket diagnosis for the owner of the socket with exactly these two ends."""
 
     def pack(address: str) -> bytes:
         return socket.inet_pton(family, address).ljust(16, b"\0")
@@ -227,7 +226,7 @@ def _ask_kernel(family: int, source: tuple[str, int], target: tuple[str, int]) -
 
 
 class FewLines(logging.Filter):
-    """So many lines a minute, and then one that says how many messages were left out."""
+    """Lets a few lines a minute through; the next one then says how many messages were left out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -239,7 +238,7 @@ class FewLines(logging.Filter):
         now = time.monotonic()
         if now - self._begun > _LINES_SECONDS:
             if self._left_out:
-                record.msg = f"{record.getMessage()} (and {self._left_out} messages before were left out)"
+                record.msg = f"{record.getMessage()} ({self._left_out} earlier messages were left out)"
                 record.args = ()
             self._begun, self._lines, self._left_out = now, 0, 0
         if self._lines >= _MOST_LINES:

@@ -1,4 +1,7 @@
-"""Who may speak to the server: pages that proved themselves, by short-lived tokens; this user's tools, by a file."""
+"""Who may speak to the server: pages that proved themselves, by short-lived tokens; this user's tools, by a file.
+
+Each browser that is logged in has a key of its own, good for one name of the server alone.
+"""
 
 from __future__ import annotations
 
@@ -9,22 +12,132 @@ import threading
 import time
 from typing import NamedTuple
 
+import msgspec
+from msgspec import Struct
+
+from corral.errors import CorralError
 from corral.server import proofs
-from corral.server.logins import Login, Logins
 from corral.server.server_files import ServerFiles
 
+MOST_LOGINS = 64
+UNUSED_SECONDS = 90 * 86_400.0
+"""How long an unused login stays."""
+_LONGEST_LABEL = 80
+_NOTE_SECONDS = 60.0
+
 TOKEN_SECONDS = 300
-"""How long a page may speak before it has to prove itself again; it does so by itself."""
+"""How long a token is good; the page renews it by itself."""
 PROOF_SECONDS = 10.0
-"""How long after the server's proof the page's is awaited."""
+"""How long the server waits for the page's proof after its own."""
 TICKET_SECONDS = 30.0
 TICKET_PREFIX = "ticket."
 PROTOCOL = "corral"
-"""What a page's WebSocket speaks, beside the ticket that it shows in the same header."""
+"""The subprotocol of a page's WebSocket; the ticket is in the same header."""
 TOOLS = "token"
-"""The name of who shows the token from the file."""
+"""The name of a caller that shows the token from the file."""
 _MOST_CHALLENGES = 64
 _MOST_GIVEN = 4096
+
+
+class Login(Struct, frozen=True, kw_only=True):
+    """One browser."""
+
+    login: str
+    key: str
+    label: str
+    created_at: float
+    used_at: float
+
+
+class _LoginFile(Struct, frozen=True, kw_only=True):
+    schema: int = 1
+    name: str
+    logins: tuple[Login, ...] = ()
+
+
+class Logins:
+    """The logins of the server's present name. Safe in several threads; one process writes the file."""
+
+    def __init__(self, files: ServerFiles, name: str) -> None:
+        """Logins of another name are void, and are dropped."""
+        self.name = name
+        self._files = files
+        self._lock = threading.Lock()
+        found = _read_logins(files)
+        kept = found.logins if found is not None and found.name == name else ()
+        self._logins = {one.login: one for one in kept if time.time() - one.used_at < UNUSED_SECONDS}
+        if found is None or found.name != name:
+            self._save()
+
+    def list(self) -> list[Login]:
+        with self._lock:
+            return sorted(self._logins.values(), key=lambda one: -one.used_at)
+
+    def find_key(self, login: str) -> bytes | None:
+        with self._lock:
+            found = self._logins.get(login)
+        return bytes.fromhex(found.key) if found is not None else None
+
+    def add(self, code_key: bytes, label: str) -> tuple[Login, str]:
+        """The new login, and the salt from which the page makes its key. Raises CorralError if it can't be saved."""
+        salt, now = secrets.token_hex(16), time.time()
+        made = Login(
+            login=secrets.token_hex(16),
+            key=proofs.login_key(code_key, salt).hex(),
+            label="".join(one for one in label if one.isprintable())[:_LONGEST_LABEL] or "a browser",
+            created_at=now,
+            used_at=now,
+        )
+        with self._lock:
+            before = dict(self._logins)
+            self._logins[made.login] = made
+            while len(self._logins) > MOST_LOGINS:
+                del self._logins[min(self._logins.values(), key=lambda one: one.used_at).login]
+            try:
+                self._save()
+            except CorralError:
+                self._logins = before
+                raise
+        return made, salt
+
+    def note_use(self, login: str) -> None:
+        """Written at most once a minute; if it can't be written, the old time stays."""
+        with self._lock:
+            found, now = self._logins.get(login), time.time()
+            if found is None or now - found.used_at < _NOTE_SECONDS:
+                return
+            self._logins[login] = msgspec.structs.replace(found, used_at=now)
+            try:
+                self._save()
+            except CorralError:
+                pass
+
+    def end(self, login: str) -> bool:
+        """False if there is none of that name. Raises CorralError if it can't be written; it holds here anyway."""
+        with self._lock:
+            found = self._logins.pop(login, None)
+            if found is not None:
+                self._save()
+        return found is not None
+
+    def _save(self) -> None:
+        content = _LoginFile(name=self.name, logins=tuple(self._logins.values()))
+        self._files.write_logins(msgspec.json.encode(content))
+
+
+def read_logins(files: ServerFiles) -> Logins | None:
+    """The logins as the last server left them, for when none runs; None if there are none."""
+    found = _read_logins(files)
+    return Logins(files, found.name) if found is not None and found.logins else None
+
+
+def _read_logins(files: ServerFiles) -> _LoginFile | None:
+    data = files.read_logins()
+    try:
+        found = msgspec.json.decode(data, type=_LoginFile) if data else None
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return found if found is not None and found.schema == 1 else None
 
 
 class Caller(NamedTuple):
@@ -34,7 +147,7 @@ class Caller(NamedTuple):
 
 
 class Challenge(NamedTuple):
-    """A proof that the server gave, and waits for one in return."""
+    """The server gave its proof, and waits for the page's."""
 
     login: str
     page_nonce: str
@@ -48,7 +161,7 @@ class Proven(NamedTuple):
 
     token: str
     login: Login | None
-    """The new one, of a code."""
+    """The new login, if this was a code."""
     salt: str | None
 
 
@@ -58,7 +171,7 @@ class Ticket(NamedTuple):
 
 
 class _Given:
-    """Secrets that were given away, by their hash, each with a login and an end. For any thread."""
+    """Secrets that pages were given, by hash, each with its login and its end. For any thread."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -75,7 +188,7 @@ class _Given:
             self._given[_hash(secret)] = name, now + self._seconds
 
     def find(self, secret: str, *, once: bool = False) -> str | None:
-        """Whose it is; `once`: it is nobody's afterwards."""
+        """Whose it is. With `once` it is used up."""
         with self._lock:
             found = self._given.pop(_hash(secret), None) if once else self._given.get(_hash(secret))
         return found[0] if found is not None and time.monotonic() < found[1] else None

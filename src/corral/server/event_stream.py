@@ -1,20 +1,31 @@
-"""Events for any number of subscribers: one bounded ring for all; who falls out of it is told to fetch all anew."""
+"""The event stream: what each event says, and one bounded ring of them for any number of subscribers.
+
+A subscriber that falls out of the ring is told to fetch everything again. docs/api.md and the page's types are made
+from the nouns here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from corral.machine.json_text import encode_json
+from corral.model.change import Change
+from corral.model.session import AgentProcess, Degraded
+from corral.model.tab import Progress, TabView
+from corral.server.messages import ListedSession, SpentBySession, SpentToday
 
 MOST_EVENTS = 2000
 MOST_BYTES = 4 << 20
 BEAT_SECONDS = 2.0
-"""Who hears nothing for longer knows that what it shows is old."""
+"""A page that hears nothing for longer knows that what it shows is old."""
 _BEAT = b"event: beat\ndata: {}\n\n"
-"""Without a number: it is no event that could be missed."""
+"""It has no number: nobody can miss it."""
 _PER_START = 1_000_000_000
 _BATCH = 64
 
@@ -50,7 +61,7 @@ class EventStream:
         self._wake()
 
     def end(self) -> None:
-        """The server stops: everybody has had the last event."""
+        """The server stops: streams end after the last event."""
         self._ended = True
         self._wake()
 
@@ -94,3 +105,89 @@ class EventStream:
 
 def encode_event(number: int, name: str, body: object) -> bytes:
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (number, name.encode(), encode_json(body))
+
+
+# --- what each event says
+
+
+class HelloEvent(Struct, frozen=True, kw_only=True):
+    """The first event. From now on one comes at least every `beat_s` seconds."""
+
+    version: str
+    event: int
+    beat_s: float
+
+
+class BeatEvent(Struct, frozen=True):
+    """Nothing happened. It has no `id`."""
+
+
+class SessionEvent(Struct, frozen=True, kw_only=True):
+    """A session as it is now, or as it was last if it is gone."""
+
+    change: Change
+    session: ListedSession
+
+
+class SwitchedEvent(Struct, frozen=True, kw_only=True, rename={"previous": "from", "current": "to"}):
+    """A process switched to another session; both are refs."""
+
+    pid: int
+    previous: str
+    current: str
+
+
+class TabChange(StrEnum):
+    """What happened to a tab."""
+
+    OPENED = "opened"
+    CHANGED = "changed"
+    CLOSED = "closed"
+
+
+class TabEvent(Struct, frozen=True, kw_only=True):
+    """A tab as it is now, or as it was last if it is closed."""
+
+    change: TabChange
+    tab: TabView
+
+
+class UsageEvent(Struct, frozen=True, kw_only=True):
+    """What was spent today, and by each session whose sums changed; the keys are refs."""
+
+    usage_today: SpentToday | None
+    sessions: dict[str, SpentBySession | None]
+
+
+class AgentsEvent(Struct, frozen=True, kw_only=True):
+    """All agents without a known session, as in the list of sessions."""
+
+    unattributed: tuple[AgentProcess, ...]
+    no_session_yet: tuple[AgentProcess, ...]
+
+
+class DegradedEvent(Struct, frozen=True, kw_only=True):
+    """Everything that can't be read or watched at present."""
+
+    degraded: tuple[Degraded, ...]
+
+
+class ResyncEvent(Struct, frozen=True, kw_only=True):
+    """Fetch sessions and tabs again."""
+
+    reason: str
+
+
+EVENTS: dict[str, Any] = {
+    "hello": HelloEvent,
+    "beat": BeatEvent,
+    "session": SessionEvent,
+    "switched": SwitchedEvent,
+    "tab": TabEvent,
+    "restore": Progress,
+    "usage": UsageEvent,
+    "agents": AgentsEvent,
+    "degraded": DegradedEvent,
+    "resync": ResyncEvent,
+}
+"""By the name under which each is sent."""

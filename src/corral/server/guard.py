@@ -1,8 +1,8 @@
-"""The one door: every request and every WebSocket passes here first; what is not allowed ends here, before any state.
+"""The one way in: every request and every WebSocket passes here first, and what is not allowed ends here.
 
-Deny by default. What a browser can be made to send by a foreign page is told apart from what our own page sends by
-exact Host, exact Origin and Sec-Fetch-Site; who it is, by a token or a ticket, never by a cookie: those know no ports.
-No prefix, no pattern, no list of addresses.
+It denies by default. Exact Host, exact Origin and Sec-Fetch-Site distinguish our own page from what a foreign page
+makes a browser send. A token or a ticket says who it is, never a cookie: cookies know no ports. There is no prefix,
+no pattern, no list of addresses.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from corral.model.refusal import RefusedError, refuse
 from corral.model.restore import Command, Refusal, Refused
 from corral.server.credentials import TOOLS, Caller, Credentials
-from corral.server.refusals import answer_refused, status_of
+from corral.server.messages import answer_refused, status_of
 
 OPEN_PATHS = frozenset({"/", "/favicon.svg"})
-"""What is served to anyone with the right Host: the empty page. Everything else needs a token."""
+"""Anyone with the right Host gets these: the empty page. Everything else needs a token."""
 OPEN_FOLDER = "/assets/"
 PROOFS = frozenset({"/api/hello", "/api/prove"})
 """Where a page and the server prove themselves to each other."""
@@ -62,7 +62,7 @@ _ELSEWHERE = """<!doctype html>
 <body><h1>corral</h1><p>The page is not at this address, or not any more. On the machine where corral runs:</p>
 <p><code>corral url</code></p><p>Open the address that it prints.</p></body></html>
 """
-"""Who types an old address into a browser is a person."""
+"""For a person who types an old address into a browser."""
 
 
 _WRONG_HOST = Refused(
@@ -70,11 +70,11 @@ _WRONG_HOST = Refused(
     message="this server does not answer to that name (any more)",
     remedy=(Command("corral url"),),
 )
-"""Asked for by a name that is not the server's, or is not the page's."""
+"""The name is not the server's, or not the page's."""
 
 
 class Allowance(NamedTuple):
-    """What one login has left: a bucket of requests, and the sockets it has open."""
+    """What one login may still do: its bucket of requests, and how many sockets it has open."""
 
     requests: float
     at: float
@@ -94,7 +94,7 @@ class Guard:
     ) -> None:
         """`page_host` is the one name under which the page is served and logins are good; `hosts` are for programs.
 
-        `on_proven` hears of the client of each request that was let in.
+        `on_proven` is called with the client of each request that is let in.
         """
         self._on_proven = on_proven
         self._app = app
@@ -102,7 +102,7 @@ class Guard:
         self._page_host = page_host
         self._hosts = frozenset(hosts)
         self._open: dict[str, set[asyncio.Event]] = {}
-        """By login, what ends its open streams and WebSockets."""
+        """For each login, the events that end its open streams and WebSockets."""
         self._failures: deque[float] = deque(maxlen=_MANY_FAILURES)
         self._delayed = 0
         self._allowances: dict[str, Allowance] = {}
@@ -135,7 +135,7 @@ class Guard:
         try:
             await self._app(scope, _or_ended(receive, ending, scope["type"]), send)
             if ended.is_set():
-                with suppress(Exception):  # it may have left by itself meanwhile
+                with suppress(Exception):  # the client may have left already
                     await send(_last_word(scope["type"]))
         finally:
             ending.cancel()
@@ -145,14 +145,14 @@ class Guard:
                 del self._open[caller.name]
 
     def end(self, login: str) -> None:
-        """Cut off what that login has open. What it was given is void already."""
+        """Cut off what that login has open. Its tokens and tickets are void already."""
         for ended in self._open.get(login, ()):
             ended.set()
 
     # --- the decision
 
     def _judge(self, scope: Scope, headers: MutableMapping[str, str]) -> Caller | None:
-        """The caller, None for what anyone may see. Raises RefusedError."""
+        """The caller; None for what anyone may see. Raises RefusedError."""
         host = headers.get("host", "")
         is_page = host == self._page_host
         if not is_page and host not in self._hosts:
@@ -209,7 +209,7 @@ class Guard:
             await send({"type": "websocket.close", "code": 1008, "reason": ""})
 
     async def delay_failure(self) -> None:
-        """Guessing gets slow after ten wrong ones in a minute; the number of those who wait is bounded."""
+        """After ten failures in a minute each further one waits, so that guessing is slow; few can wait at once."""
         now = time.monotonic()
         many = len(self._failures) == _MANY_FAILURES and now - self._failures[0] < _FAILURE_SECONDS
         self._failures.append(now)
@@ -230,7 +230,7 @@ def _stays_open(scope: Scope) -> bool:
 
 
 def _check_form(headers: MutableMapping[str, str]) -> None:
-    """What a form or a plain script tag of a foreign page can't send."""
+    """Demand what a form or a script tag of a foreign page can't send."""
     kind = headers.get("content-type", "").partition(";")[0].strip().casefold()
     if kind != "application/json":
         raise refuse(Refusal.WRONG_CONTENT_TYPE, "a change must be sent as application/json")
@@ -239,7 +239,7 @@ def _check_form(headers: MutableMapping[str, str]) -> None:
 
 
 def _read_headers(scope: Scope) -> dict[str, str]:
-    """By lower-case name. One that comes twice where one is decisive is as good as none."""
+    """By lower-case name. A decisive header that comes twice counts as none."""
     found: dict[str, str] = {}
     pairs: list[tuple[bytes, bytes]] = scope["headers"]
     for raw, value in pairs:
@@ -252,7 +252,7 @@ def _read_headers(scope: Scope) -> dict[str, str]:
 
 
 def _or_ended(receive: Receive, ending: asyncio.Future[Any], kind: str) -> Receive:
-    """What comes from the client, until the login is ended: then it is as if the client had left."""
+    """What the client sends, until the login is ended: then as if the client had left."""
 
     async def receive_or_end() -> Message:
         coming = asyncio.ensure_future(receive())

@@ -1,9 +1,9 @@
 """The process that holds the server's listening sockets while the server is away. Standard library only.
 
-Run as `python -I -S` on this very file; its first line of input says what to hold. Whoever had the port for a moment
-could leave a script in the browser that acts as our page: so the port is never free while logins are good. It reads
-no request and knows no secret. The server connects to its Unix socket, gets the listening sockets, and stays
-connected; when that connection breaks, the server is gone.
+It runs as `python -I -S` on this file, and its first line of input says what to hold. Whoever had the port for a
+moment could leave a script in the browser that acts as our page; so the port is never free while logins are good. The
+keeper reads no request and knows no secret. The server connects to its Unix socket, gets the listening sockets, and
+stays connected; when that connection breaks, the server is gone.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ import sys
 import time
 
 GO = b"g"
-"""What the server says when this process is on record."""
+"""The server sends it once this process is on record."""
 RELEASE = b"r"
-"""What the server says when the port is to be let go of."""
+"""The server sends it when the port should be released."""
 _DRAIN_SECONDS = 5.0
-"""A server that restarts finds those who came meanwhile in the queue; one that stays away keeps nobody waiting."""
+"""A server that restarts soon finds in the queue who came meanwhile. After that nobody is kept waiting."""
 _ALONE_SECONDS = 86_400.0
-"""How long the port is held for a server that does not come back."""
+"""How long it holds the port for a server that does not come back."""
 _LOOK_SECONDS = 60.0
 
 
 class Keeper:
-    """Ends when it is told to, when no server came for a day, or when its directory is gone."""
+    """Ends when the server says so, when no server came for a day, or when its directory is gone."""
 
     def __init__(self, order: dict[str, object], listeners: list[socket.socket], control: socket.socket) -> None:
         self._words = json.dumps({"schema": 1, "name": order["name"]}).encode()
@@ -57,7 +57,7 @@ class Keeper:
                     self._turn_away(fd)
 
     def _hand_over(self) -> None:
-        """To whoever connects: the directory lets in nobody but this user, and one server at a time has its lock."""
+        """Give the sockets to whoever connects: only this user can, and only one server at a time has the lock."""
         try:
             connection, _ = self._control.accept()
         except OSError:
@@ -95,7 +95,7 @@ class Keeper:
                 try:
                     listener.accept()[0].close()
                 except OSError:
-                    pass  # it left by itself, or a server took it
+                    pass  # the client left, or a server took it
 
 
 def _wait(sockets: list[socket.socket], seconds: float) -> list[int]:
@@ -106,14 +106,14 @@ def _wait(sockets: list[socket.socket], seconds: float) -> list[int]:
 
 
 def main() -> None:
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the end of the terminal it was started from is not its own
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # it outlives the terminal that it was started from
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o177)
     order = json.loads(sys.stdin.buffer.readline())
     listeners = [socket.socket(fileno=fd) for fd in order["listeners"]]
     for one in listeners:
         one.setblocking(False)
-    # A socket's path is at most 107 bytes long: through a descriptor it always is.
+    # A socket's path can have 107 bytes at most: through a descriptor it is short.
     folder = os.open(os.path.dirname(order["path"]), os.O_RDONLY | os.O_DIRECTORY)
     name = os.path.basename(order["path"])
     try:

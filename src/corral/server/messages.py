@@ -1,4 +1,7 @@
-"""The nouns of the HTTP API: what is sent and what is answered. docs/api.md is made from these."""
+"""The nouns of the HTTP API: what is sent, what is answered, and how the server says no.
+
+docs/api.md and the page's types are made from these.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,14 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
+from starlette.responses import Response
 
+from corral.machine.json_text import encode_json
+from corral.machine.text import readable
 from corral.model.appearance import StateWord
+from corral.model.refusal import RefusalReport, report_refusal
+from corral.model.restore import Refusal, Refused
 from corral.model.session import AgentProcess, Degraded
 from corral.model.session_report import SCHEMA, SessionReport
 from corral.model.tab import TabView
@@ -19,7 +27,7 @@ class Nothing(Struct, frozen=True):
 
 
 class Hello(Struct, frozen=True):
-    """A page names its login, or the code of a link by its name, with a fresh number (32 hexadecimal digits)."""
+    """A page names its login, or the name of a link's code, with a fresh number (32 hexadecimal digits)."""
 
     login: str
     nonce: str
@@ -33,7 +41,7 @@ class ServerProof(Struct, frozen=True, kw_only=True):
 
 
 class PageProof(Struct, frozen=True):
-    """The page's proof, for the server's number. `label` is how a new login is called in the list."""
+    """The page's proof, for the server's number. `label` is the name of a new login in the list."""
 
     nonce: str
     proof: str
@@ -41,7 +49,7 @@ class PageProof(Struct, frozen=True):
 
 
 class PageToken(Struct, frozen=True, kw_only=True):
-    """What the page shows from now on, as `Authorization: Corral <token>`. Of a code also the new login."""
+    """What the page sends from now on, as `Authorization: Corral <token>`; after a code also the new login."""
 
     token: str
     seconds: int
@@ -54,7 +62,7 @@ class TicketWanted(Struct, frozen=True):
 
 
 class SocketTicket(Struct, frozen=True, kw_only=True):
-    """Opens one WebSocket, as the subprotocols `corral, ticket.<ticket>`. The proof shows that it is the server's."""
+    """Opens one WebSocket, as the subprotocols `corral, ticket.<ticket>`. The proof shows that the server made it."""
 
     ticket: str
     proof: str
@@ -74,7 +82,7 @@ class LoginList(Struct, frozen=True, kw_only=True):
 
 
 class SpentBySession(Struct, frozen=True, kw_only=True):
-    """What one session used. Money is a decimal as text; null when nothing of it has a known price."""
+    """What one session used. Money is a decimal as text; null if nothing in it has a known price."""
 
     tokens: int
     cost: str | None
@@ -91,14 +99,14 @@ class SpentOnDay(Struct, frozen=True, kw_only=True):
 
 
 class SpentToday(Struct, frozen=True, kw_only=True):
-    """Of all sessions, with the days before."""
+    """All sessions together, with the days before."""
 
     cost: str | None
     currency: str
     tokens: int
     days: tuple[SpentOnDay, ...]
     losses: tuple[str, ...]
-    """What was counted once and could not be saved, each in a sentence."""
+    """What was counted before and is lost, each in a sentence."""
 
 
 class RestoreKind(StrEnum):
@@ -111,10 +119,10 @@ class RestoreKind(StrEnum):
 
 
 class ListedSession(SessionReport, frozen=True, kw_only=True):
-    """A session of `corral ps --all --json`, with what a page needs besides."""
+    """A session of `corral ps --all --json`, with what the page also needs."""
 
     ref: str
-    """The handle by which everything else names it."""
+    """The handle by which all other requests name it."""
     tab: str | None
     dismissed: bool
     usage: SpentBySession | None
@@ -128,7 +136,7 @@ class RestoreSupport(StrEnum):
 
 
 class HooksStanding(StrEnum):
-    """How our hooks stand in a provider's settings."""
+    """The status of our hooks in a provider's settings."""
 
     INSTALLED = "installed"
     MISSING = "missing"
@@ -136,7 +144,7 @@ class HooksStanding(StrEnum):
 
 
 class ProviderReport(Struct, frozen=True, kw_only=True):
-    """One agent CLI. `hooks` is installed, missing or changed; null where it takes none of ours."""
+    """One agent CLI. `hooks` is installed, missing or changed; null if it takes no hooks."""
 
     name: str
     title: str
@@ -166,9 +174,9 @@ class SessionList(Struct, frozen=True, kw_only=True):
     user_home: str
     version: str
     demo: bool
-    """Whether all of it is a demonstration's: a throw-away home, where nothing is the person's own."""
+    """Whether this is a demo: a throw-away home, where nothing is the person's own."""
     states: tuple[StateWord, ...]
-    """Each state with its word, sign and colour, in the order of a list."""
+    """Each state with its word, sign and colour, in the order in which lists show them."""
 
 
 class OneSession(Struct, frozen=True, kw_only=True):
@@ -194,11 +202,11 @@ class ProcessPlace(Struct, frozen=True, kw_only=True):
     tab: str | None = None
     """The tab of ours in which it runs."""
     command: tuple[str, ...] = ()
-    """What goes there, for a terminal."""
+    """What to type in a terminal to go there."""
 
 
 class LookedAt(Struct, frozen=True, kw_only=True):
-    """One session as it is at this moment, not as it was when something last changed."""
+    """One session as it is now, not as it was at the last change."""
 
     session: ListedSession
     processes: tuple[ProcessPlace, ...]
@@ -209,10 +217,10 @@ class Dismiss(Struct, frozen=True):
 
 
 class OpenSession(Struct, frozen=True):
-    """`anyway` overrides maybe_open and claimed_elsewhere; `trust` agrees to run it in a directory new to corral.
+    """`anyway` overrides maybe_open and claimed_elsewhere; `trust` agrees to a directory that is new to corral.
 
     `drop_from` agrees that the agent drops its transcript from this damaged line on: the line of a refusal's `loss`.
-    With `attach_only` nothing is ever started: it is shown where it runs, or refused as `not_open`.
+    With `attach_only` nothing is started: it is shown where it runs, or refused as `not_open`.
     """
 
     anyway: bool = False
@@ -224,7 +232,7 @@ class OpenSession(Struct, frozen=True):
 
 
 class OpenTab(Struct, frozen=True):
-    """As for a session."""
+    """The fields mean the same as for a session."""
 
     anyway: bool = False
     trust: bool = False
@@ -257,7 +265,7 @@ class TabList(Struct, frozen=True, kw_only=True):
 
 
 class NewTab(Struct, frozen=True):
-    """A fresh session. `live_only` starts it although the hooks that would make it restorable are missing."""
+    """A new session. `live_only` starts it without the hooks that would make it restorable."""
 
     provider: str
     work_dir: str
@@ -273,7 +281,7 @@ class StartedTab(Struct, frozen=True, kw_only=True):
 
 
 class EndTab(Struct, frozen=True):
-    """`ref` is the session that the person saw in it: if it has another by now, nothing is ended."""
+    """`ref` is the session that the person saw in it. If it has another one by now, nothing is ended."""
 
     ref: str | None = None
 
@@ -302,7 +310,7 @@ class UsageTokens(Struct, frozen=True, kw_only=True):
 
 
 class UsageCost(Struct, frozen=True, kw_only=True):
-    """`amount` is what could be priced, a decimal as text; null if nothing could."""
+    """`amount` is the sum of what has a price, a decimal as text; null if nothing has one."""
 
     amount: Decimal | None
     currency: str
@@ -311,7 +319,7 @@ class UsageCost(Struct, frozen=True, kw_only=True):
 
 
 class UsageRow(Struct, frozen=True, kw_only=True):
-    """`calls` only by tool; `turns` is null where it is not known by these keys."""
+    """`calls` is only set by tool. `turns` is null if these keys don't allow to count it."""
 
     key: dict[str, str | None]
     events: int
@@ -322,7 +330,7 @@ class UsageRow(Struct, frozen=True, kw_only=True):
 
 
 class UnrecordedUsage(Struct, frozen=True, kw_only=True):
-    """Calls whose tokens were not recorded; `events` is null where they leave no trace."""
+    """Calls whose tokens were not recorded; `events` is null if they leave no trace."""
 
     provider: str
     kind: str
@@ -338,7 +346,7 @@ class SkippedUsage(Struct, frozen=True, kw_only=True):
 
 
 class PriceOrigin(Struct, frozen=True, kw_only=True):
-    """Where the price of a model comes from. `dated` is null for one's own prices."""
+    """Where the price of a model comes from. `dated` is null for your own prices."""
 
     model: str
     listed_as: str
@@ -348,7 +356,7 @@ class PriceOrigin(Struct, frozen=True, kw_only=True):
 
 
 class LostUsage(Struct, frozen=True, kw_only=True):
-    """What was counted once and could not be saved; null where it is not known. Times are seconds since 1970."""
+    """What was counted before and is lost; null where that is not known. Times are seconds since 1970."""
 
     noticed_at: float
     what: str
@@ -358,7 +366,7 @@ class LostUsage(Struct, frozen=True, kw_only=True):
 
 
 class UnreadUsage(Struct, frozen=True, kw_only=True):
-    """Logs that were not read yet, as no question needed them; `until`: when the youngest was last modified."""
+    """Logs that were not read yet, as no question needed them. `until`: when the newest of them was last modified."""
 
     files: int
     bytes: int
@@ -366,7 +374,7 @@ class UnreadUsage(Struct, frozen=True, kw_only=True):
 
 
 class UsageDocument(Struct, frozen=True, kw_only=True):
-    """The same as `corral usage --json` (docs/json.md). `budget` is for the command line: null here."""
+    """The same as `corral usage --json` (docs/json.md). `budget` is always null here."""
 
     schema: int
     rows: tuple[UsageRow, ...]
@@ -388,3 +396,45 @@ class Directories(Struct, frozen=True, kw_only=True):
 
 class Health(Struct, frozen=True, kw_only=True):
     ok: bool = True
+
+
+# --- refusals
+
+_CONFLICT = 409
+_STATUS = {
+    Refusal.INVALID: 400,
+    Refusal.TOO_LARGE: 400,
+    Refusal.NOT_LOGGED_IN: 401,
+    Refusal.LOGIN_UNKNOWN: 401,
+    Refusal.WRONG_PROOF: 401,
+    Refusal.WRONG_ORIGIN: 403,
+    Refusal.WRONG_CONTENT_TYPE: 403,
+    Refusal.HEADER_MISSING: 403,
+    Refusal.NOT_FOUND: 404,
+    Refusal.NO_SUCH_SESSION: 404,
+    Refusal.NO_SUCH_TAB: 404,
+    Refusal.NO_SUCH_PROVIDER: 404,
+    Refusal.NO_SUCH_LOGIN: 404,
+    Refusal.METHOD_NOT_ALLOWED: 405,
+    Refusal.TOO_SLOW: 408,
+    Refusal.WRONG_HOST: 421,
+    Refusal.TOO_MANY: 429,
+    Refusal.BUG: 500,
+}
+"""All others are conflicts: the request is clear, and can't be done as things are."""
+
+
+class ErrorDocument(Struct, frozen=True, kw_only=True):
+    """The body of every answer with a status of 400 or above."""
+
+    error: RefusalReport
+
+
+def status_of(refused: Refused) -> int:
+    return _STATUS.get(refused.reason, _CONFLICT)
+
+
+def answer_refused(refused: Refused, status: int | None = None) -> Response:
+    report = structs.replace(report_refusal(refused), message=readable(refused.message))
+    data = encode_json(ErrorDocument(error=report))
+    return Response(data, status or status_of(refused), media_type="application/json")

@@ -1,4 +1,4 @@
-"""The API as OpenAPI, made from the table of routes and the messages: it can't say but what is served."""
+"""The API as OpenAPI, made from the table of routes and the messages, so that it describes what is served."""
 
 from __future__ import annotations
 
@@ -11,14 +11,13 @@ import msgspec
 from corral.model.appearance import Colour
 from corral.model.restore import Refusal
 from corral.model.verdict import Activity, State
-from corral.server.events import EVENTS
+from corral.server.event_stream import EVENTS
 from corral.server.guard import PROOFS
-from corral.server.messages import HooksStanding, PlaceKind, RestoreKind, RestoreSupport, TabState
-from corral.server.refusals import ErrorDocument
+from corral.server.messages import ErrorDocument, HooksStanding, PlaceKind, RestoreKind, RestoreSupport, TabState
 from corral.version import __version__
 
 if TYPE_CHECKING:
-    from corral.server.app import Endpoint
+    from corral.server.api import Endpoint
 
 _PREFIX = "#/components/schemas/{name}"
 _CLOSED: dict[str, dict[str, Any]] = {
@@ -28,7 +27,7 @@ _CLOSED: dict[str, dict[str, Any]] = {
     "ProviderReport": {"restore": RestoreSupport, "hooks": HooksStanding},
     "ProcessPlace": {"kind": PlaceKind},
 }
-"""Fields that are text in the code and have one of a few words: message, field, words."""
+"""Fields that are text in the code and can have only these words."""
 
 
 def describe_api(endpoints: Iterable[Endpoint]) -> dict[str, Any]:

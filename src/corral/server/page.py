@@ -1,4 +1,4 @@
-"""The page's files: read once from the package, served to anyone with the right Host; nothing of the user's."""
+"""The page's files, for anyone with the right Host. They come from the package, and have nothing of the user's."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ async def show_asset(request: Request) -> Response:
     if content is None:
         raise refuse(Refusal.NOT_FOUND, "there is no such file")
     kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    # Names carry a hash of their content: what has the name never changes.
+    # The name has a hash of the content: under one name, the content never changes.
     headers = {"Cache-Control": "public, max-age=31536000, immutable", "Content-Length": str(len(content))}
     return StreamingResponse(_in_parts(content), media_type=kind, headers=headers)
 
 
 async def _in_parts(content: bytes) -> AsyncGenerator[bytes]:
-    """As fast as it is read: nobody who does not read makes the server keep a copy of all of it."""
+    """Sent as fast as the client reads: a slow one must not make the server keep a whole copy."""
     for begin in range(0, len(content), _PART):
         yield content[begin : begin + _PART]
 
@@ -64,7 +64,7 @@ def _read_once(name: str, modified_ns: int) -> bytes:
 
 
 def _read(name: str) -> bytes | None:
-    """Kept in memory, and read anew after a build."""
+    """From memory; read again after a build."""
     path = os.path.join(DIST, name)
     try:
         if not os.path.realpath(path).startswith(os.path.realpath(DIST) + os.sep):

@@ -1,7 +1,7 @@
 """What a page and the server say to prove themselves to each other. Pure; web/src/server/door.ts says the same words.
 
-Both have a key of one login, and neither ever sends it: each shows that it has it by an HMAC over fresh numbers of
-both, the page's origin and the login. The server does so first.
+Both have the key of a login, and neither ever sends it. Each proves that it has the key by an HMAC over fresh numbers
+of both, the page's origin and the login. The server goes first.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ def new_nonce() -> str:
 
 
 def is_nonce(text: str) -> bool:
-    """As the page makes them: hexadecimal, as long as ours."""
+    """Whether it is hexadecimal, and as long as ours."""
     return len(text) == NONCE_LENGTH and all(one in "0123456789abcdef" for one in text)
 
 
 def name_code(code: str) -> str:
-    """How a one-time code is called. It tells nothing of the code."""
+    """The name of a one-time code; it reveals nothing of the code."""
     return _sign(code.encode(), "corral code name").hex()[:32]
 
 
 def code_key(code: str) -> bytes:
-    """What proves that one has the code. It tells nothing of the code."""
+    """The key that proves possession of the code; it reveals nothing of the code."""
     return _sign(code.encode(), "corral code key")
 
 
 def login_key(key: bytes, salt: str) -> bytes:
-    """Of the login that a code was exchanged for: whoever finds the code afterwards lacks the salt."""
+    """The key of the login that a code was exchanged for. Whoever finds the code later lacks the salt."""
     return _sign(key, f"corral login key\n{salt}")
 
 
@@ -45,12 +45,12 @@ def prove_page(key: bytes, origin: str, login: str, page_nonce: str, server_nonc
 
 
 def prove_ticket(key: bytes, origin: str, login: str, page_nonce: str, ticket: str) -> str:
-    """That a ticket is the server's own: the page types into no terminal of anybody else."""
+    """Proves that the server made the ticket: the page must not type into anybody else's terminal."""
     return _sign(key, f"corral ticket\n{origin}\n{login}\n{page_nonce}\n{ticket}").hex()
 
 
 def is_right(expected: str, shown: str) -> bool:
-    """In the same time whatever it finds."""
+    """Compares in constant time."""
     return hmac.compare_digest(expected.encode(), shown.encode("utf-8", "surrogatepass"))
 
 

@@ -20,7 +20,7 @@ from corral.sidecar.processes import own_identity
 CODE_SECONDS = 600.0
 """How long a one-time code can be used."""
 TOKEN = "token"
-"""The file with what this user's tools show; it is good as long as the server's name is."""
+"""The file with the token of this user's tools; it is good as long as the server's name."""
 _LIMIT = 1 << 12
 _LOGINS_LIMIT = 1 << 16
 _MOST_CODES = 64
@@ -33,11 +33,11 @@ class Running(Struct, frozen=True, kw_only=True):
     host: str
     port: int
     name: str
-    """Under which the page is served, a random one below `localhost`; another one whenever the port was let go of."""
+    """The page's name, random and below `localhost`. It is a new one whenever the port was released."""
 
     @property
     def origin(self) -> str:
-        """Of the page."""
+        """The page's origin."""
         return f"http://{self.page_host}"
 
     @property
@@ -46,11 +46,11 @@ class Running(Struct, frozen=True, kw_only=True):
 
     @property
     def address(self) -> str:
-        """For programs."""
+        """Where programs reach it."""
         return f"http://{bracketed(self.host)}:{self.port}"
 
     def link(self, code: str) -> str:
-        """What logs one browser in, with a code from `make_code`."""
+        """The link that logs one browser in, with a code from `make_code`."""
         return f"{self.origin}/#code={code}"
 
 
@@ -59,7 +59,7 @@ def bracketed(host: str) -> str:
 
 
 class ServerFiles:
-    """All of them are 0600 in a directory of mode 0700. Raises CorralError where they can't be used."""
+    """All have mode 0600, in a directory of mode 0700. Raises CorralError if they can't be used."""
 
     def __init__(self, state_dir: str) -> None:
         self.directory = os.path.join(state_dir, "server")
@@ -78,7 +78,7 @@ class ServerFiles:
             raise CorralError(f"{error.filename or self.directory}: {error.strerror}") from error
 
     def lock(self) -> bool:
-        """Be the one server of this state directory, until this process ends. False: another is."""
+        """Be the only server of this state directory until this process ends. False if another one is."""
         if self._lock is not None:
             return True
         fd = os.open(os.path.join(self.directory, "lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -108,7 +108,7 @@ class ServerFiles:
         self._write("running.json", msgspec.json.encode(running))
 
     def forget_running(self) -> None:
-        """What the last one said is true no more: somebody else may listen there."""
+        """What the last server wrote is no longer true: somebody else may listen there."""
         self._remove("running.json")
 
     def read_port(self) -> int | None:
@@ -120,14 +120,14 @@ class ServerFiles:
         self._write("port", str(port).encode())
 
     def next_start(self) -> int:
-        """How often a server was started here; event numbers grow with it."""
+        """Count the starts of a server here; event numbers grow with them."""
         data = self._read("starts") or b"0"
         number = (int(data) if data.isdigit() and len(data) < 10 else int(time.time())) + 1
         self._write("starts", str(number).encode())
         return number
 
     def read_secret(self, name: str) -> bytes:
-        """Made when it is first asked for, the same over restarts. To forget it is to make a new one."""
+        """Made at the first request, and the same over restarts until it is forgotten."""
         data = self._read(name)
         if data is None or len(data) != 64:
             data = secrets.token_hex(32).encode()
@@ -138,14 +138,14 @@ class ServerFiles:
         self._remove(name)
 
     def make_code(self, name: str) -> str:
-        """A code that logs one browser in, once, into the server of that name. On disk is what it can be checked by."""
+        """A code that logs one browser in once, at the server of that name. The disk has only what can check it."""
         code = secrets.token_urlsafe(24)
         self._sweep_codes()
         self._write(os.path.join("codes", name_code(code)), f"{name} {code_key(code).hex()}".encode())
         return code
 
     def find_code(self, called: str, name: str) -> bytes | None:
-        """The key by which one shows that one has it; None when it is used, too old, or made for another name."""
+        """The key that proves possession of the code; None if it is used, too old, or for another name."""
         if not is_nonce(called):
             return None
         age = self._age_of_code(called)
@@ -153,7 +153,7 @@ class ServerFiles:
         return bytes.fromhex(key) if made_for == name and -60.0 < age < CODE_SECONDS else None
 
     def take_code(self, called: str) -> bool:
-        """Whether it was still there; it no longer is. Taking is removing, so that only one can."""
+        """Remove it; True if it was still there. So only one browser can use it."""
         try:
             os.unlink(os.path.join(self._codes, called))
         except OSError:

@@ -7,10 +7,13 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from corral.errors import CorralError
 from corral.machine import places
 from corral.model.change import (
     AgentsChanged,
@@ -22,15 +25,24 @@ from corral.model.change import (
     Troubles,
     WatchEvent,
 )
+from corral.model.key import SessionKey
 from corral.model.refusal import RefusedError, refuse
 from corral.model.restore import Refusal
 from corral.model.session import Session, Survey
 from corral.model.tab import Progress
+from corral.model.usage_report import UsageRow
 from corral.server.event_stream import EventStream
-from corral.server.messages import ListedSession, ProviderReport, SessionList
-from corral.server.spending import Spending
+from corral.server.messages import (
+    ListedSession,
+    ProviderReport,
+    SessionList,
+    SpentBySession,
+    SpentOnDay,
+    SpentToday,
+)
 from corral.sessions import list_provider_facts, list_state_words, report_session, session_ref, watch_sessions
 from corral.tabs import keep_tabs, kill_session
+from corral.usage import sum_spending
 from corral.version import __version__
 
 if TYPE_CHECKING:
@@ -42,7 +54,10 @@ _THREADS = 8
 _TAB_PAUSE_SECONDS = 0.15
 _AFTER_FAILURE_SECONDS = 5.0
 _MOST_CHANGES = 200
-"""More at once are told in one word: to fetch the list costs less than so many events."""
+"""For more changes at once the page is told to fetch the list, which costs less than so many events."""
+_DAYS = 14
+_PAUSE_SECONDS = 20.0
+_FIRST_PAUSE_SECONDS = 1.0
 
 
 class Service:
@@ -73,7 +88,7 @@ class Service:
         self.spending.start()
 
     def stop(self) -> None:
-        """The holders go on."""
+        """Terminals go on without it."""
         self._stopped = True
         self._stale_tabs.set()
         self.watcher.stop()
@@ -133,7 +148,7 @@ class Service:
         self._providers = tuple(_report_provider(one) for one in list_provider_facts())
 
     def end(self, session: Session) -> None:
-        """A session that may be ended: graduated, in the background; the log has a line of what became of it."""
+        """End a session step by step, in the background; the log says what came of it."""
 
         def run() -> None:
             try:
@@ -198,7 +213,7 @@ class Service:
         self.publish("usage", {"usage_today": self.spending.today, "sessions": sessions})
 
     def _follow_tabs(self) -> None:
-        """Tabs are looked at anew when something that concerns them has changed, a few times a second at most."""
+        """Looks at the tabs again after each change that concerns them, a few times a second at most."""
         while not self._stopped:
             self._stale_tabs.wait()
             self._stale_tabs.clear()
@@ -231,3 +246,89 @@ def _report_provider(facts: ProviderFacts) -> ProviderReport:
         picks_id=capabilities.picks_id,
         proven=version is not None and version in capabilities.proven_versions,
     )
+
+
+# --- what was spent
+
+
+class Spending:
+    """What was spent, per session and day. Logs are read only after a change, with pauses: money is not urgent.
+
+    `on_change` gets the names of the sessions whose sums changed, `on_problem` the reason why there are none.
+    """
+
+    def __init__(self, on_change: Callable[[set[str]], None], on_problem: Callable[[str], None]) -> None:
+        self._on_change = on_change
+        self._on_problem = on_problem
+        self._asked = threading.Event()
+        self._stopped = threading.Event()
+        self._by_session: dict[str, SpentBySession] = {}
+        self.today: SpentToday | None = None
+
+    def start(self) -> None:
+        self._asked.set()
+        threading.Thread(target=self._follow, name="spending", daemon=True).start()
+
+    def ask(self) -> None:
+        self._asked.set()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._asked.set()
+
+    def of(self, key: SessionKey) -> SpentBySession | None:
+        return self._by_session.get(str(key))
+
+    def _follow(self) -> None:
+        pause = _FIRST_PAUSE_SECONDS
+        while not self._stopped.wait(pause):
+            pause = _PAUSE_SECONDS
+            self._asked.wait()
+            self._asked.clear()
+            if self._stopped.is_set():
+                return
+            before = self.today, self._by_session
+            try:
+                self._read()
+            except (CorralError, OSError) as error:
+                self._on_problem(str(error))  # the page shows no money then; `corral usage` says why
+            if (self.today, self._by_session) != before:
+                self._on_change({name for name, spent in self._by_session.items() if before[1].get(name) != spent})
+
+    def _read(self) -> None:
+        spent = sum_spending(_DAYS)
+        todays = {row.key["session"]: row for row in spent.today}
+        self._by_session = {
+            name: _by_session(row, todays.get(name))
+            for row in spent.sessions
+            if (name := row.key["session"]) is not None
+        }
+        self.today = _today(spent.midnight, {row.key["day"] or "": row for row in spent.days}, spent.losses)
+
+
+def _today(midnight: datetime, rows: dict[str, UsageRow], losses: Sequence[str]) -> SpentToday | None:
+    if not rows and not losses:
+        return None
+    names = [(midnight - timedelta(days=back)).strftime("%Y-%m-%d") for back in range(_DAYS - 1, -1, -1)]
+    days = tuple(
+        SpentOnDay(day=name, cost=_money(rows.get(name)), tokens=rows[name].tokens.total if name in rows else 0)
+        for name in names
+    )
+    currency = next((row.cost.currency for row in rows.values()), "USD")
+    return SpentToday(cost=days[-1].cost, currency=currency, tokens=days[-1].tokens, days=days, losses=tuple(losses))
+
+
+def _by_session(row: UsageRow, today: UsageRow | None) -> SpentBySession:
+    return SpentBySession(
+        tokens=row.tokens.total,
+        cost=_money(row),
+        currency=row.cost.currency,
+        today_tokens=today.tokens.total if today else 0,
+        today_cost=_money(today),
+        assumed=bool(row.cost.assumed_events),
+    )
+
+
+def _money(row: UsageRow | None) -> str | None:
+    amount: Decimal | None = row.cost.amount if row else None
+    return None if amount is None else f"{amount:.4f}".rstrip("0").rstrip(".") if amount else "0"

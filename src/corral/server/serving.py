@@ -29,32 +29,31 @@ from corral.server.address import (
 )
 from corral.server.app import build_app
 from corral.server.connections import ACCEPT_AT_ONCE, LONGEST_HEADERS, Crowd, FewLines, guarded_by
-from corral.server.credentials import Credentials
+from corral.server.credentials import Credentials, Logins
 from corral.server.event_stream import EventStream
-from corral.server.logins import Logins
 from corral.server.server_files import TOKEN, Running, ServerFiles
 
 _STOP_SECONDS = 2
 _LONGEST_FRAME = 1 << 20
 _FEWEST_FILES = 48
-"""A server at rest, one browser with a few tabs, and one start."""
+"""Enough for a server at rest, one browser with a few tabs, and one start."""
 _SWITCH_SECONDS = 0.001
-"""How long a thread that counts or reads may keep others waiting: keys and events come first."""
+"""How long a busy thread may keep others waiting: keys and events come first."""
 
 
 class AlreadyRunning(CorralError):
-    """Another server has this state directory; it is said where."""
+    """Another server uses this state directory."""
 
     def __init__(self, running: Running | None) -> None:
-        where = f"at {running.origin} (pid {running.pid})" if running else "and starts right now"
+        where = f"at {running.origin} (pid {running.pid})" if running else "and is just starting"
         super().__init__(
-            f"a server of this state directory runs already, {where}", hint="corral url prints a link to it"
+            f"a server for this state directory is already running, {where}", hint="corral url prints a link to it"
         )
         self.running = running
 
 
-def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
-    """Until a signal comes. `tell` is called with a one-time code once it listens. Raises CorralError."""
+def run_server(bind: Bind, tell: Callable[[Running, str], None]) -> None:
+    """Serve until a signal comes. Once it listens, `tell` gets its address and a one-time code. Raises CorralError."""
     check_host(bind)
     raise_limit()  # each viewer takes two descriptors
     if not are_left(_FEWEST_FILES):
@@ -98,7 +97,7 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
         logging.getLogger(name).addFilter(few)
     sys.setswitchinterval(_SWITCH_SECONDS)
     gc.enable()
-    gc.set_threshold(20_000, 20, 100)  # thousands of sessions are replaced at a time, and none of them in a circle
+    gc.set_threshold(20_000, 20, 100)  # thousands of sessions are replaced at a time, without reference cycles
     holding = Holding(address, files)
     server = _Server(config, lambda: _begin(files, running, holding, tell), events.end)
     asyncio.run(server.serve(sockets=address.listeners))
@@ -106,7 +105,7 @@ def serve(bind: Bind, tell: Callable[[Running, str], None]) -> None:
 
 
 class _Server(uvicorn.Server):
-    """Tells when it listens; ends with code 0 when it is asked to stop."""
+    """Calls back once it listens; exits with 0 when asked to stop."""
 
     def __init__(self, config: uvicorn.Config, on_started: Callable[[], None], on_stopping: Callable[[], None]) -> None:
         super().__init__(config)
@@ -123,15 +122,15 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets=sockets)
         if self.started:
-            # What is here now stays for good: the collector need not look at it again and again.
+            # What is here now stays: the collector need not look at it again.
             gc.collect()
             gc.freeze()
             for one in sockets or ():
-                one.listen(MOST_WAITING)  # asyncio has one number for the queue and for how many it takes at once
+                one.listen(MOST_WAITING)  # asyncio uses one number for the queue and for how many it accepts at once
             self._on_started()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._on_stopping()  # a stream that nobody ends would be waited for, then broken off with a traceback
+        self._on_stopping()  # else uvicorn waits for open streams, then breaks them off with a traceback
         await super().shutdown(sockets=sockets)
 
 
@@ -142,19 +141,19 @@ def _begin(files: ServerFiles, running: Running, holding: Holding, tell: Callabl
 
 
 class Holding:
-    """The server's side of its keeper: one that dies is replaced at once, while the sockets are held here too."""
+    """The server's side of its keeper. A keeper that dies is replaced at once: the sockets are held here too."""
 
     def __init__(self, address: Address, files: ServerFiles) -> None:
         self._address = address
         self._files = files
 
     def watch(self) -> None:
-        """From the event loop's thread."""
+        """Call it in the event loop's thread."""
         if self._address.keeper is not None:
             asyncio.get_running_loop().add_reader(self._address.keeper, self._on_gone)
 
     def leave(self, *, for_good: bool) -> None:
-        """The server has stopped. `for_good`: nobody is logged in, so that the port need not be held for anybody."""
+        """The server has stopped. `for_good`: nobody is logged in, so the port can be released."""
         if for_good:
             release(self._address)
         if self._address.keeper is not None:

@@ -1,4 +1,4 @@
-"""A terminal over a WebSocket: frames of the holder to the page and back, byte for byte, with the page's own pace."""
+"""A terminal over a WebSocket: the holder's frames to the page and back, byte for byte, at the page's own pace."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ NO_SUCH_TAB, REPLACED, ENDED, TRY_AGAIN = 4404, 4409, 4410, 1013
 MODES = 2
 MOST_UNACKNOWLEDGED = 512 << 10
 _HEAD = struct.Struct(">BQ")
-"""Before the bytes of every message: 0 for output, 1 for output that is a replay, 2 for modes; and the offset."""
+"""The head of every binary message: 0 for output, 1 for replayed output, 2 for modes; then the offset."""
 _READ = 256 << 10
 _FIRST_SECONDS = 10.0
 _TYPED_SECONDS = 2.0
-"""A terminal that somebody has just typed into does not rest: what Ctrl-C did is seen at once."""
+"""A terminal gets no pause after somebody typed into it: the effect of Ctrl-C shows at once."""
 
 _MUCH_BYTES = 16 << 10
 _FLOOD_BYTES = 512 << 10
-"""Sent without a pause, it is a flood; what repaints or replays a screen is less."""
+"""So much without a pause is a flood; a repaint or a replay is less."""
 _RECENT_SECONDS = 0.5
 _BYTES_PER_SECOND = 40_000_000
-"""What two floods may send together; three half of it, ten a ninth. Writing to a terminal costs the program and the
-kernel more than reading costs us: only programs that wait leave the processor to keys in other tabs."""
+"""What two floods may send together; three send half of it, ten a ninth. Writing to a terminal costs the program and
+the kernel more than reading costs us: only programs that wait leave the processor to keys in other tabs."""
 _LONGEST_SECONDS = 0.1
 
 
@@ -66,7 +66,7 @@ class _First(Struct):
     rows: int = 0
     visible: bool = True
     terminal: str | None = None
-    """Which one the page was attached to before: its offset and its keys are meant for no other."""
+    """The terminal that the page was attached to before: its offset and keys are for that one only."""
 
 
 class _Control(Struct):
@@ -81,7 +81,7 @@ _decode_control = msgspec.json.Decoder(_Control).decode
 
 
 async def serve_terminal(websocket: WebSocket, directory: str, tab: str) -> None:
-    """From accept to close. The caller was let in by the guard."""
+    """From accept to close. The guard has let the caller in."""
     await websocket.accept(PROTOCOL if PROTOCOL in websocket.scope.get("subprotocols", ()) else None)
     try:
         line = await asyncio.to_thread(open_line, directory, tab)
@@ -95,7 +95,7 @@ async def serve_terminal(websocket: WebSocket, directory: str, tab: str) -> None
     try:
         await _Bridge(websocket, reader, writer, line).run()
     finally:
-        writer.transport.abort()  # what it did not take is of no use to anybody any more
+        writer.transport.abort()  # nobody needs the rest any more
 
 
 async def _fail(websocket: WebSocket, code: str, message: str, close: int) -> None:
@@ -125,9 +125,9 @@ class _Bridge:
         self._size: tuple[int, int] | None = None
         self._typed_at = 0.0
         self._due = asyncio.Event()
-        """Something was said to the holder, and nothing came from it since."""
+        """Set while the holder owes an answer."""
         self._reading = False
-        """The page has taken all that came: only now the holder's silence is its own."""
+        """The page has taken everything; if nothing comes now, the holder is silent."""
 
     async def run(self) -> None:
         try:
@@ -174,7 +174,7 @@ class _Bridge:
             try:
                 control = _decode_control(message.get("text") or "")
             except msgspec.DecodeError:
-                await self._tell({"failed": {"code": "frame", "message": "not a message that is known here"}})
+                await self._tell({"failed": {"code": "frame", "message": "unknown message"}})
                 continue
             await self._obey(control)
 
@@ -200,7 +200,7 @@ class _Bridge:
     # --- a holder that does not answer
 
     async def _watch(self) -> None:
-        """Returns when it is silent. What is typed is followed by output as a rule; where it is not, it is asked."""
+        """Returns when the holder is silent. Output usually follows typing; if none does, the holder is asked."""
         while True:
             await self._due.wait()
             patience = None
@@ -221,7 +221,7 @@ class _Bridge:
     # --- holder to page
 
     async def _show(self) -> None:
-        """Reads only what the page has room for: what it does not take waits at the holder, and then the program."""
+        """Reads only what the page has room for. The rest waits in the holder; when that is full, the program waits."""
         while True:
             await self._room.wait()
             self._reading = True
@@ -244,10 +244,10 @@ class _Bridge:
                 await asyncio.sleep(rest_seconds)
 
     async def _pass_on(self, frame: Frame | OutputRun) -> bool:
-        """False when it was the last."""
+        """False if this was the last frame."""
         match frame:
             case OutputRun():
-                # Its fields are those of the message, in the same order: nothing to take apart, nothing to copy.
+                # The frame has the fields of the message in the same order: it is sent as it is.
                 await self._websocket.send_bytes(frame.payload)
                 self._sent = frame.end
                 if self._sent - self._acknowledged >= MOST_UNACKNOWLEDGED:
@@ -288,22 +288,22 @@ def _text(body: object) -> str:
 
 
 class Pace:
-    """Keys first: terminals that flood at the same time share less of the machine the more they are.
+    """Keys first: the more terminals flood at once, the less of the machine they get together.
 
-    One for all terminals of a server; for the event loop's thread alone. A flood that is alone is not slowed.
+    There is one for all terminals of a server, used in the event loop's thread. A single flood is not slowed.
     """
 
     def __init__(self) -> None:
         self._sent: dict[object, tuple[float, int]] = {}
-        """When a terminal last sent much, and how much it did without a pause."""
+        """When each terminal last sent much, and how much it sent without a pause."""
         self._floods = 0
 
     def share_bytes(self, most: int) -> int:
-        """How much to take at once of one terminal: little while many flood, so that none rests for long."""
+        """How much to read from one terminal at once: little while many flood, so that none has to pause for long."""
         return max(_MUCH_BYTES, most // max(1, self._floods))
 
     def rest_seconds(self, terminal: object, size: int, now: float) -> float:
-        """How long this terminal should be left alone after so many bytes of it were passed on."""
+        """How long to pause this terminal after passing on so many bytes."""
         if size < _MUCH_BYTES:
             return 0.0
         self._sent = {one: found for one, found in self._sent.items() if now - found[0] < _RECENT_SECONDS}

@@ -125,7 +125,7 @@ class Showing:
 
 
 def caretaker_of(place: Place) -> ProcessIdentity:
-    (found,) = running_with(place, b"corral.demo.caretaker")
+    (found,) = running_with(place, b"corral.demo.place")
     return found
 
 

@@ -20,7 +20,7 @@ import msgspec
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from corral.server.events import EVENTS
+from corral.server.event_stream import EVENTS
 from tests.integration.server.visitor import Visitor
 from tests.integration.terminals.held import WAIT_SECONDS, wait_until
 

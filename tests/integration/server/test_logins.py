@@ -8,8 +8,8 @@ import socket
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from corral.server.credentials import MOST_LOGINS, UNUSED_SECONDS
 from corral.server.guard import LOGGED_OUT
-from corral.server.logins import MOST_LOGINS, UNUSED_SECONDS
 from tests.integration.server.serving import Viewer
 from tests.integration.server.test_keeper import end, keeper_of
 from tests.integration.terminals.held import WAIT_SECONDS

@@ -75,7 +75,7 @@ def serve_remotely(world: World, *words: str) -> dict:
 def test_an_address_that_others_can_reach_is_refused_unless_it_is_named_and_asked_for(world, words):
     found = serve_remotely(world, *words)
     assert (found["link"], found["code"]) == ("", 2)
-    assert "not served there" in found["said"] and "Traceback" not in found["said"]
+    assert "corral does not serve on" in found["said"] and "Traceback" not in found["said"]
 
 
 def test_a_server_that_others_can_reach_has_the_same_doors(world):

@@ -19,7 +19,7 @@ def test_make_run_serves_the_page_says_what_goes_on_and_a_second_one_links_to_th
     link = re.search(r"http://corral-\w+\.localhost:\d+/#code=\S+", screen)
     assert link is not None
     second = world.program_on_terminal(make, columns=140, lines=60)
-    again = second.wait_screen("a server runs already", SECONDS)
+    again = second.wait_screen("a server is already running", SECONDS)
     assert second.wait_exit() == 0
     other = re.search(r"http://corral-\w+\.localhost:\d+/#code=\S+", again)
     assert other is not None and other[0] != link[0] and other[0].partition("#")[0] == link[0].partition("#")[0]
@@ -39,7 +39,7 @@ def test_a_second_server_is_refused_unless_it_may_be_the_first(serving):
     assert serving.log_in(reused.stdout.strip().partition("#code=")[2])
     assert "stays" not in reused.stderr
     moved = serving.world.corral("serve", "--reuse", "--port", "1")
-    assert moved.stdout.startswith(serving.origin) and "it stays where it is" in moved.stderr
+    assert moved.stdout.startswith(serving.origin) and "it stays on port" in moved.stderr
 
 
 def test_a_port_that_another_program_took_is_named_and_nothing_is_served(world):

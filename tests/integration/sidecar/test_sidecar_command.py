@@ -13,23 +13,12 @@ from corral import sidecar
 from corral.sidecar import RuntimeRecord
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-MAIN = "import argparse,sys; from corral.cli import sidecar as s; from corral.errors import CorralError\n"
-MAIN += """
-parser = argparse.ArgumentParser(prog="corral")
-s.add_parser(parser.add_subparsers(dest="command")).set_defaults(run=s.run)
-args = parser.parse_args()
-try:
-    sys.exit(args.run(args))
-except CorralError as error:
-    print(f"corral: {error.message}", file=sys.stderr)
-    sys.exit(error.exit_code)
-"""
 
 
 @pytest.fixture
 def run(environment: dict[str, str]) -> Run:
     def call(*words: object) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-c", MAIN, "sidecar", *map(str, words)]
+        command = [sys.executable, "-m", "corral", "sidecar", *map(str, words)]
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
 
     return call

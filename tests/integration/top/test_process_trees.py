@@ -103,7 +103,7 @@ def test_what_shares_only_a_shell_with_the_agent_is_listed_and_counted_for_none(
     assert [one["session_id"] for one in stray["maybe"]] == ["guest"]
     assert stray["reason"] == f"its process group is that of pid {agent.process.pid} (sh), which is of no session"
     table = lab.world.corral("top").stdout
-    assert f"? pid {orphan} " in table and "counted for none" in table
+    assert f"? pid {orphan} " in table and "counted for no session" in table
 
 
 def test_a_process_that_serves_two_sessions_is_charged_to_none(lab: Lab):

@@ -151,7 +151,7 @@ def test_the_model_and_the_price_come_with_how_they_are_known(world: World) -> N
     [
         (("nobody",), 4, "no session named 'nobody'"),
         (("s",), 3, "could be any of 2 sessions"),
-        (("s1", "--by", "day"), 2, "--explain is about one session"),
+        (("s1", "--by", "day"), 2, "--explain is about one whole session"),
         (("no:s1",), 2, "no provider named"),
         (("s/1/..",), 1, "not a session id"),
     ],

@@ -46,7 +46,7 @@ class TestCheck:
     def test_a_ledger_in_order_says_what_the_logs_say(self, world: World) -> None:
         done = world.run("usage", "--check")
         assert done.returncode == 0, done.stdout + done.stderr
-        assert "30 requests" in done.stdout and "says what the logs say" in done.stdout
+        assert "30 requests" in done.stdout and "matches the logs" in done.stdout
 
     def test_lines_that_nobody_has_read_yet_are_no_difference(self, world: World) -> None:
         world.session("s", world.line())
@@ -208,7 +208,7 @@ class TestLoss:
         assert world.usage()["losses"] == [] and "missing" not in world.run("usage").stdout
         assert "ledger!" not in world.run("statusline").stdout
         assert "missing" not in world.run("ps", "--all", "--usage").stdout
-        assert "nothing is known to be lost" in world.run("usage", "--acknowledge").stdout
+        assert "there are no known losses" in world.run("usage", "--acknowledge").stdout
 
     def test_it_survives_the_next_damage(self, world: World) -> None:
         lose_one(world)

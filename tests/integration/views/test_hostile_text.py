@@ -187,7 +187,7 @@ class World:
             launch = Launch(
                 key=key,
                 identity=identity_fields(ProcessIdentity(*identity)),
-                launched_at=time.time(),
+                launched_at=time.time() + 3600,  # it is pending for two minutes from then: in every test here
                 argv=(WELL_FORMED,),
                 cwd=WELL_FORMED,
                 silence=f"silent{WELL_FORMED}",

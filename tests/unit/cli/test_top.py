@@ -6,8 +6,7 @@ import pytest
 
 from corral.cli.main import main
 from corral.cli.screen import cells
-from corral.cli.top import render
-from corral.cli.use_words import say_metered, say_use
+from corral.cli.top import render, say_metered, say_use
 from corral.model.metering import (
     MemoryKind,
     MeteredSession,
@@ -67,8 +66,8 @@ def test_rows_are_in_the_order_of_cpu_then_memory_and_the_unknown_is_no_zero():
         ["?", "?", "?", "?", "eeeeeeee", "kimi-cli", "/src/app", "Rate", "limiter"],
     ]
     assert lines[6:] == [
-        "shared: pid 9 (node) serves 2 sessions (aaaaaaaa, eeeeeeee): 2 processes, 8.0 s CPU, 900 kB (PSS); charged to none",
-        "? pid 77 (evil\\x1b[2J): 1 process, 1.0 s CPU, 10 MB (RSS), counted for none; may be of aaaaaaaa: "
+        "shared: pid 9 (node) serves 2 sessions (aaaaaaaa, eeeeeeee): 2 processes, 8.0 s CPU, 900 kB (PSS); charged to no session",
+        "? pid 77 (evil\\x1b[2J): 1 process, 1.0 s CPU, 10 MB (RSS), counted for no session; may belong to aaaaaaaa: "
         "its kernel session is that of pid 7 (sh), which is of no session",
         "? bbbbbbbb: 2 processes can't be read",
         "? cccccccc: it is away",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.cli import hooks
+from corral.cli.main import main
 from corral.model.hook_install import Outcome
 
 
@@ -29,11 +29,9 @@ def run(tmp_path, monkeypatch, capsys):
     )
     for name in (".kimi", "moved", "more"):
         (tmp_path / name).mkdir()
-    parser = argparse.ArgumentParser()
-    hooks.add_parser(parser.add_subparsers())
 
     def call(*words: str) -> tuple[int, list[dict]]:
-        code = hooks.run(parser.parse_args(["hooks", *words, "--json"]))
+        code = main(["hooks", *words, "--json"])
         shown = json.loads(capsys.readouterr().out)
         return code, shown.get("hooks") or shown.get("results")
 

@@ -251,18 +251,14 @@ def test_a_read_only_home_is_refused_with_the_reason(make):
 
 
 def test_status_reports_as_json(make, monkeypatch, capsys):
-    import argparse
-
-    from corral.cli import hooks
+    from corral.cli.main import main
 
     setting = make("kimi-cli", b"a = 1\n")
     monkeypatch.setenv("CORRAL_STATE_DIR", setting.state_dir)
     monkeypatch.setenv("CORRAL_DATA_DIR", setting.data_dir)
-    parser = argparse.ArgumentParser()
-    hooks.add_parser(parser.add_subparsers())
 
     def run(*words: str) -> int:
-        return hooks.run(parser.parse_args(["hooks", *words]))
+        return main(["hooks", *words])
 
     assert run("install", "kimi-cli", "--home", setting.home) == 0
     assert "SessionStart, SessionEnd" in capsys.readouterr().out

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from corral.server import credentials as module
 from corral.server import proofs
-from corral.server.credentials import PROOF_SECONDS, TICKET_SECONDS, TOKEN_SECONDS, Caller, Credentials
-from corral.server.logins import Logins
+from corral.server.credentials import PROOF_SECONDS, TICKET_SECONDS, TOKEN_SECONDS, Caller, Credentials, Logins
 from corral.server.server_files import CODE_SECONDS, ServerFiles
 
 ORIGIN, NAME = "http://corral-x.localhost:1", "corral-x"
@@ -15,6 +16,7 @@ ORIGIN, NAME = "http://corral-x.localhost:1", "corral-x"
 
 class Clock:
     now = 1000.0
+    time = staticmethod(time.time)
 
     def monotonic(self) -> float:
         return self.now

@@ -47,7 +47,7 @@ export async function enter(code: string): Promise<void> {
   const name = (await sign(secret, "corral code name")).slice(0, 32);
   const key = await importKey(bytesOf(await sign(secret, "corral code key")));
   const given = await prove({ login: name, key }, "This link was used already, or is too old.");
-  if (!given.login || !given.salt) throw new DoorError("The server made no login.", true);
+  if (!given.login || !given.salt) throw new DoorError("The server did not create a login.", true);
   const loginKey = await importKey(bytesOf(await sign(key, `corral login key\n${given.salt}`)));
   kept = { login: given.login, key: loginKey };
   token = asToken(given);
@@ -102,7 +102,7 @@ async function prove(who: Kept, whenUnknown: string): Promise<Given> {
   if (!(await isSigned(who.key, said.proof, `corral server\n${words}`))) throw notTheServer();
   const proof = await sign(who.key, `corral page\n${words}`);
   const answer = await post("/api/prove", { nonce: said.nonce, proof, label: label() });
-  if (answer.status === 401) throw new DoorError("The server did not believe this browser.", false);
+  if (answer.status === 401) throw new DoorError("The server refused this browser's proof.", false);
   return readAnswer<Given>(answer);
 }
 
@@ -147,7 +147,7 @@ function refuseInsecure(): void {
 
 function notTheServer(): DoorError {
   return new DoorError(
-    "Another program answers at this address: it is not the corral that this browser logged in to. Nothing was told to it.",
+    "Another program answers at this address: it is not the corral that this browser logged in to. The page told it nothing.",
     true,
   );
 }

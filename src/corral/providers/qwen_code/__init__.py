@@ -2,19 +2,9 @@
 
 from __future__ import annotations
 
-from corral.providers.contract import (
-    Capabilities,
-    Programs,
-    Provider,
-    Transcript,
-    Usage,
-    no_default_model,
-    no_loss,
-    reaches_whole_home,
-    record_path,
-)
+from corral.providers.contract import Capabilities, Programs, Provider, Transcript, Usage
 from corral.providers.qwen_code.homes import HOME_VARIABLE, NAME, RUNTIME_VARIABLE, list_homes
-from corral.providers.qwen_code.processes import CHILD_VARIABLES, CLI, recognise
+from corral.providers.qwen_code.processes import CHILD_VARIABLES, CLI, list_claims, recognise
 
 # Each part is imported when it is first needed: most commands need few of them. pyright follows it there.
 
@@ -35,12 +25,6 @@ def _usage():
     from corral.providers.qwen_code import usage
 
     return usage
-
-
-def _claims():
-    from corral.providers.qwen_code import claims
-
-    return claims
 
 
 def _hooks():
@@ -87,19 +71,15 @@ PROVIDER = Provider(
     ),
     homes=list_homes,
     list_sessions=lambda home, known: _sessions().list_sessions(home, known),
-    list_claims=lambda home, table: _claims().list_claims(home, table),
+    list_claims=list_claims,
     recognise=recognise,
-    find_reach=reaches_whole_home,
-    transcript=Transcript(
-        find_path=record_path, read_guard=lambda record: _restore().read_guard(record), read_loss=no_loss
-    ),
+    transcript=Transcript(read_guard=lambda record: _restore().read_guard(record)),
     plan_resume=lambda record, program, home: _restore().plan_resume(record, program, home),
     plan_start=lambda work_dir, session_id, program, home: _restore().plan_start(work_dir, session_id, program, home),
     hooks=_hooks,
     usage=Usage(
         list_sources=lambda home, visits: _usage().list_usage_sources(home, visits),
         read=lambda source, since, fd: _usage().read_usage(source, since, fd),
-        read_default_model=no_default_model,
         dated_by_file=True,
         # Billed, and on disk without a trace. Of the other unrecorded ones a trace is found, and counted.
         unrecorded_kinds=(

@@ -1,57 +1,64 @@
-"""Where Qwen Code keeps its data: the home in force, the runtime directory, and its names for projects and sessions."""
+"""Where Qwen Code keeps its data: its home, its runtime directory, and how it names projects and sessions."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 
-import msgspec
+from msgspec import Struct, field
 
 from corral.model.key import Home
 from corral.providers.contract import Environment
 from corral.providers.kit.homes import HomePlace
+from corral.providers.kit.settings_files import expand_path, find_in_env_files, read_commented_json
 from corral.providers.qwen_code import reporter
-from corral.sidecar.files import Unreadable, read_regular
 
 NAME = reporter.name
 HOME = HomePlace(NAME, *reporter.HOME)
 HOME_VARIABLE = HOME.variable
 RUNTIME_VARIABLE = "QWEN_RUNTIME_DIR"
 RUNTIME = "runtime"
-"""The place that has `projects/`, where it is not the root itself."""
+"""The place that has `projects/`, where it is not the home itself."""
 
-_SETTINGS_LIMIT = 4 << 20
-_ENV_LIMIT = 1 << 20
-_COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n\r]*|/\*.*?\*/', re.DOTALL)
-_ASSIGNMENT = r"""^\s*(?:export\s+)?{name}(?:\s*=|:\s)[ \t]*(?:"([^"]*)"|'([^']*)'|`([^`]*)`|([^#\r\n]*))"""
+# qwen 0.24.4 accepts these as names of transcripts (read in its bundle, 2026-11). It writes lower-case UUIDs.
+_SESSION_ID = re.compile(r"(?!-)[0-9a-fA-F-]{32,36}\Z")
+_NOT_PLAIN = re.compile(r"[^a-zA-Z0-9]")
+_ABSOLUTE = re.compile(r"/|~[/\\]|~\Z")
+_WORKTREES = "/.qwen/worktrees/"
+
+
+class _Advanced(Struct):
+    runtimeOutputDir: str | None = None
+
+
+class _Settings(Struct):
+    advanced: _Advanced = field(default_factory=_Advanced)
 
 
 def list_homes(env: Environment) -> tuple[Home, ...]:
-    """The home in force, then the one Qwen would choose without variables, then those of corral's config.
+    """The home in force, then the one without variables, then `~/.qwen`, then those of corral's config.
 
-    Two paths that lead to the same directory are one home; a default one that is neither in force nor
-    there is left out.
+    Two paths that lead to the same directory are one home. The second and third are left out where they don't exist.
     """
+    fallback, why_fallback = find_home({}, env.home_dir)
     usual = os.path.join(env.home_dir, HOME.directory)
-    in_force, origin = find_home(env.variables, env.home_dir)
-    fallback, fallback_origin = find_home({}, env.home_dir)
-    candidates = [(in_force, origin, env.variables)]
+    candidates = [(*find_home(env.variables, env.home_dir), env.variables)]
     candidates += [
-        (path, why, {}) for path, why in ((fallback, fallback_origin), (usual, "default")) if os.path.isdir(path)
+        (path, why, {}) for path, why in ((fallback, why_fallback), (usual, "default")) if os.path.isdir(path)
     ]
-    candidates += [(expand(path, env.home_dir), "config", {}) for path in env.extra_homes.get(NAME, ())]
-    default_real = os.path.realpath(fallback)
+    candidates += [(expand_path(path, env.home_dir), "config", {}) for path in env.extra_homes.get(NAME, ())]
     homes: dict[str, Home] = {}
-    for path, why, variables in candidates:
+    for path, origin, variables in candidates:
         real = os.path.realpath(path)
         if real not in homes:
+            root = _find_runtime(path, variables, env.home_dir)
             homes[real] = Home(
                 provider=NAME,
                 path=path,
-                is_default=real == default_real,
-                origin=why,
-                places=_find_places(path, variables, env.home_dir),
+                is_default=real == os.path.realpath(fallback),
+                origin=origin,
+                places={} if root in (None, path) else {RUNTIME: root},
             )
     return tuple(homes.values())
 
@@ -59,96 +66,38 @@ def list_homes(env: Environment) -> tuple[Home, ...]:
 def find_home(variables: Mapping[str, str], home_dir: str, base: str | None = None) -> tuple[str, str]:
     """The home that a Qwen with these variables uses, and why. `base` is its working directory."""
     usual = os.path.join(home_dir, HOME.directory)
-    # qwen 0.24.4: an empty QWEN_HOME counts as set, so no .env file is asked, yet it names nothing (2026-11).
+    # qwen 0.24.4: an empty QWEN_HOME names nothing, yet keeps it from reading the .env files (2026-11).
     if HOME_VARIABLE in variables:
-        chosen = variables[HOME_VARIABLE]
-        return (expand(chosen, home_dir, base), HOME_VARIABLE) if chosen else (usual, "default")
-    chosen = _find_in_env_files(HOME_VARIABLE, (usual, home_dir))
-    return (expand(chosen, home_dir, base), ".env") if chosen else (usual, "default")
+        chosen, why = variables[HOME_VARIABLE], HOME_VARIABLE
+    else:
+        chosen, why = find_in_env_files(HOME_VARIABLE, (usual, home_dir)), ".env"
+    return (expand_path(chosen, home_dir, base), why) if chosen else (usual, "default")
 
 
 def find_data_root(home: Home) -> str | None:
-    """The directory that holds `projects/`; None when Qwen keeps it in every project's own directory."""
+    """The directory that has `projects/`; None when each project has its own."""
     if RUNTIME in home.places:
         return home.places[RUNTIME]
-    setting = _find_runtime_setting(home.path)
-    if setting is None:
-        return home.path
-    return None if _is_relative(setting) else expand(setting, os.path.expanduser("~"))
-
-
-def expand(path: str, home_dir: str, base: str | None = None) -> str:
-    """A path as Qwen reads it from a variable or a setting: `~` is the user's home, the rest absolute."""
-    if path == "~" or path.startswith(("~/", "~\\")):
-        path = os.path.join(home_dir, *re.split(r"[/\\]+", path[2:].strip("/\\")))
-    return os.path.normpath(os.path.join(base or os.getcwd(), path))
-
-
-def _find_runtime_setting(home_path: str) -> str | None:
-    """`advanced.runtimeOutputDir` of this home's settings.json, as written."""
-    content = read_regular(os.path.join(home_path, "settings.json"), _SETTINGS_LIMIT)
-    if isinstance(content, Unreadable):
+    setting = _read_runtime_setting(home.path)
+    if setting and not _ABSOLUTE.match(setting):
         return None
-    text = _COMMENT.sub(lambda match: match[1] or " ", content.data.decode("utf-8", "replace").removeprefix("\ufeff"))
-    try:
-        return _SETTINGS.decode(text).advanced.runtimeOutputDir or None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
+    return expand_path(setting, os.path.expanduser("~")) if setting else home.path
 
 
-def _is_relative(setting: str) -> bool:
-    """Whether Qwen resolves this against each project, so that no one place has all sessions."""
-    return not setting.startswith(("/", "~/", "~\\")) and setting != "~"
-
-
-def _find_places(home_path: str, variables: Mapping[str, str], home_dir: str) -> dict[str, str]:
+def _find_runtime(home_path: str, variables: Mapping[str, str], home_dir: str) -> str | None:
     chosen = variables.get(RUNTIME_VARIABLE)
     if chosen is None:
-        chosen = _find_in_env_files(RUNTIME_VARIABLE, (home_path, home_dir))
+        chosen = find_in_env_files(RUNTIME_VARIABLE, (home_path, home_dir))
     if not chosen:
-        setting = _find_runtime_setting(home_path)
-        chosen = setting if setting and not _is_relative(setting) else None
-    path = expand(chosen, home_dir) if chosen else home_path
-    return {} if path == home_path else {RUNTIME: path}
+        chosen = _read_runtime_setting(home_path)
+        # A relative one is resolved against each project: no one place has all sessions.
+        chosen = chosen if chosen and _ABSOLUTE.match(chosen) else None
+    return expand_path(chosen, home_dir) if chosen else None
 
 
-def _find_in_env_files(name: str, directories: Iterable[str]) -> str | None:
-    for directory in directories:
-        content = read_regular(os.path.join(directory, ".env"), _ENV_LIMIT)
-        if isinstance(content, Unreadable):
-            continue
-        values = list(_read_assignments(name, content.data.decode("utf-8", "replace")))
-        if values and values[-1]:
-            return values[-1]
-    return None
-
-
-def _read_assignments(name: str, text: str) -> Iterator[str]:
-    for match in re.finditer(_ASSIGNMENT.format(name=name), text.removeprefix("\ufeff"), re.MULTILINE):
-        quoted = next((value for value in match.groups()[:3] if value is not None), None)
-        yield quoted if quoted is not None else match[4].strip()
-
-
-class _Advanced(msgspec.Struct):
-    runtimeOutputDir: str | None = None
-
-
-class _Settings(msgspec.Struct):
-    advanced: _Advanced = msgspec.field(default_factory=_Advanced)
-
-
-_SETTINGS = msgspec.json.Decoder(_Settings)
-
-
-TRANSCRIPT_SUFFIX = ".jsonl"
-RUNTIME_SUFFIX = ".runtime.json"
-LEDGER_SUFFIX = ".ledger.jsonl"
-"""Of a file beside the transcript that the daemon keeps; it is no session."""
-
-# qwen 0.24.4 accepts these as names of transcripts (read in its bundle, 2026-11); it writes lower-case UUIDs.
-_SESSION_ID = re.compile(r"(?!-)[0-9a-fA-F-]{32,36}\Z")
-_NOT_PLAIN = re.compile(r"[^a-zA-Z0-9]")
-_WORKTREES = "/.qwen/worktrees/"
+def _read_runtime_setting(home_path: str) -> str | None:
+    settings = read_commented_json(os.path.join(home_path, "settings.json"), _Settings)
+    return settings.advanced.runtimeOutputDir if settings else None
 
 
 def is_session_id(name: str) -> bool:
@@ -156,17 +105,15 @@ def is_session_id(name: str) -> bool:
 
 
 def encode_project(work_dir: str) -> str:
-    """The name of the project directory for a working directory. It collides and can't be turned back."""
+    """The name of the project directory for a working directory. It can't be turned back: several have the same."""
     # JavaScript replaces UTF-16 units: a character beyond the basic plane becomes two dashes.
     return _NOT_PLAIN.sub(lambda match: "--" if ord(match[0]) > 0xFFFF else "-", work_dir)
 
 
 def find_resume_dir(work_dir: str, scope: str) -> str | None:
-    """The directory in which `qwen --resume` looks into this project; None when the two do not fit.
+    """The directory from which `qwen --resume` finds this project; None when none of the two fits.
 
-    A session recorded in one of Qwen's own worktrees is kept by, and resumed from, the repository's root.
+    A session in one of Qwen's own worktrees is kept by the repository's root, and resumed from there.
     """
-    if encode_project(work_dir) == scope:
-        return work_dir
-    root = work_dir[: work_dir.rfind(_WORKTREES)] if _WORKTREES in work_dir else ""
-    return root if root and encode_project(root) == scope else None
+    root = work_dir.rpartition(_WORKTREES)[0]
+    return next((path for path in (work_dir, root) if path and encode_project(path) == scope), None)
