@@ -78,16 +78,14 @@ def test_another_program_of_that_name_is_not_codex(place: Place, tmp_path: Path)
         process.kill()
 
 
-def test_the_version_is_that_of_its_package_or_of_the_daemons_release(place: Place, tmp_path: Path) -> None:
-    package = tmp_path / "node_modules" / "@openai" / "codex-linux-x64"
-    release = place.root / "packages/app-server-daemon/releases/0.166.0-x86_64-unknown-linux-musl"
+def test_the_version_is_that_of_its_package(place: Place, tmp_path: Path) -> None:
     place.start()
-    for directory, words in ((package / "vendor" / "x", ()), (release, DAEMON)):
-        (directory / "bin").mkdir(parents=True)
-        os.link(place.program, directory / "bin" / "codex")
-        (package / "package.json").write_text('{"name": "@openai/codex", "version": "0.166.0-linux-x64"}')
-        found = recognise(place.start(*words, program=directory / "bin" / "codex"))
-        assert found is not None and found.version == "0.166.0"
+    package = tmp_path / "node_modules" / "@openai" / "codex-linux-x64"
+    (package / "vendor" / "bin").mkdir(parents=True)
+    (package / "package.json").write_text('{"name": "@openai/codex", "version": "0.166.0-linux-x64"}')
+    os.link(place.program, package / "vendor" / "bin" / "codex")
+    found = recognise(place.start(program=package / "vendor" / "bin" / "codex"))
+    assert found is not None and found.version == "0.166.0"
 
 
 def test_a_wrapper_is_a_level_of_the_same_run(place: Place, tmp_path: Path) -> None:

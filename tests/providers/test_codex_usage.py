@@ -175,14 +175,10 @@ def test_ids_that_a_backend_repeats_in_another_thread_are_other_requests(place: 
 
 
 def test_the_totals_of_a_fork_by_reference_go_on_from_its_parents(place: Place) -> None:
-    before = meta() + total(100, 10)
-    write(place, before, total(900, 90))
-    base = {"thread_id": NEW_ID, "end_byte_offset": len(before)}
-    forked = meta(OTHER_ID, forked_from_id=NEW_ID, history_base=base)
-    assert tokens(write(place, forked, total(100, 10), total(130, 12), thread_id=OTHER_ID)) == [(30, 2)]
-    place.rollout(NEW_ID).unlink()
-    batch = write(place, forked, total(130, 12), total(140, 13), thread_id=OTHER_ID)
+    forked = meta(forked_from_id=PARENT, history_base={"thread_id": PARENT})
+    batch = write(place, forked, total(130, 12), total(140, 13))
     assert tokens(batch) == [(10, 1)] and [one.kind for one in batch.unrecorded] == [UNCOUNTED]
+    assert tokens(write(place, forked, record(7), total(130, 12))) == [(7, 1)]
 
 
 # --- what left no tokens

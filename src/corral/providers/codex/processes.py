@@ -52,8 +52,6 @@ CLI = Cli(
 )
 _NODES = frozenset({"node", "nodejs", "MainThread"})
 _PROGRAM = re.compile(r"codex(-(x86_64|aarch64)-[\w-]+)?(?: \(deleted\))?\Z")
-_RELEASE = re.compile(r"/releases/(\d[\w.]*)-")
-"""In the path of the copy that the daemon runs."""
 _HEADLESS = frozenset({"exec", "e", "review"})
 _DAEMON_TOOLS = frozenset({"daemon", "proxy", "generate-ts", "generate-json-schema"})
 """What follows `app-server` where no server runs."""
@@ -125,11 +123,8 @@ def _decide_mode(words: tuple[str, ...]) -> ProcessMode | None:
 
 
 def _find_version(process: Process) -> str | None:
-    program = process.program or ""
-    if found := _RELEASE.search(program):
-        return found[1]
     from corral.providers.kit.programs import find_npm_package
 
-    package = find_npm_package(program)
+    package = find_npm_package(process.program or "/")
     # "0.166.0-linux-x64": the package of one platform.
     return package.version.partition("-")[0] if package is not None and package.product == CLI.package else None

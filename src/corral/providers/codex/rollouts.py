@@ -5,15 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
-from datetime import datetime
 from typing import NamedTuple
 
 from msgspec import Raw, Struct
 
 from corral.machine.text import one_line
+from corral.machine.visits import Visits
 from corral.model.record import Skipped
 from corral.providers.codex.processes import NAME, is_thread_id
+from corral.providers.kit.file_sessions import list_entries
 from corral.providers.kit.foreign_json import ForeignDecoder
+from corral.providers.kit.foreign_values import parse_moment
 from corral.providers.kit.transcripts import open_transcript
 from corral.sidecar.files import Unreadable
 
@@ -39,10 +41,10 @@ def find_thread_id(name: str) -> str | None:
     return found[1] if found and is_thread_id(found[1]) else None
 
 
-def list_places(home: str) -> Iterator[Place | Skipped]:
-    """Every rollout of a home, archived ones last."""
+def list_places(home: str, visits: Visits | None = None) -> Iterator[Place | Skipped]:
+    """Every rollout of a home, archived ones last; and what could not be listed."""
     for name, levels in ((SESSIONS, 3), (ARCHIVED, 0)):
-        for entry in _walk(os.path.join(home, name), levels):
+        for entry in _walk(os.path.join(home, name), levels, visits):
             if isinstance(entry, Skipped):
                 yield entry
             elif (thread_id := find_thread_id(entry.name)) is not None:
@@ -55,13 +57,10 @@ def find_rollout(home: str, thread_id: str) -> str | None:
     return next((one.entry.path for one in found), None)
 
 
-def _walk(path: str, levels: int) -> Iterator[os.DirEntry[str] | Skipped]:
+def _walk(path: str, levels: int, visits: Visits | None) -> Iterator[os.DirEntry[str] | Skipped]:
     """What is in the directories of the days, which are that far below."""
     try:
-        with os.scandir(path) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
+        found = list_entries(path, visits)
     except OSError as error:
         yield Skipped(provider=NAME, path=path, reason=error.strerror or str(error), hides_sessions=True)
         return
@@ -69,7 +68,7 @@ def _walk(path: str, levels: int) -> Iterator[os.DirEntry[str] | Skipped]:
         if not levels:
             yield entry
         elif entry.name.isdigit() and entry.is_dir(follow_symlinks=False):
-            yield from _walk(entry.path, levels - 1)
+            yield from _walk(entry.path, levels - 1, visits)
 
 
 # The lines. What one is about is decoded apart, so that an odd part hides nothing else.
@@ -93,11 +92,10 @@ class _Git(Struct):
     branch: str | None = None
 
 
-class Base(Struct):
-    """Where the history of a fork by reference begins: in another rollout, up to a byte."""
+class _Base(Struct):
+    """Of a fork: whose history comes before."""
 
     thread_id: str
-    end_byte_offset: int | None = None
 
 
 class Meta(Struct):
@@ -111,7 +109,7 @@ class Meta(Struct):
     agent_nickname: str | None = None
     source: Raw = _NULL
     git: _Git | None = None
-    history_base: Base | None = None
+    history_base: _Base | None = None
 
     @property
     def parent(self) -> str | None:
@@ -191,7 +189,7 @@ class Line(Struct):
     @property
     def at(self) -> float | None:
         """Epoch seconds."""
-        return to_seconds(self.timestamp)
+        return parse_moment(self.timestamp)
 
     @property
     def meta(self) -> Meta | None:
@@ -228,13 +226,3 @@ def read_meta(path: str) -> Meta | None:
         first = next(transcript.forward(_HEAD_BUDGET), None)
     line = LINE.decode(first.data) if first is not None else None
     return line.meta if line is not None else None
-
-
-def to_seconds(timestamp: str | None) -> float | None:
-    if timestamp is None:
-        return None
-    try:
-        moment = datetime.fromisoformat(timestamp)
-        return moment.timestamp() if moment.tzinfo else None
-    except (ValueError, OverflowError):
-        return None

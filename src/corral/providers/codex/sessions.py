@@ -6,19 +6,18 @@ import glob
 import os
 import sqlite3
 from collections.abc import Iterator
-from zlib import crc32
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from corral.machine.stamps import to_stamp
 from corral.machine.text import one_line
 from corral.model.key import Home
 from corral.model.known import Known
 from corral.model.record import SessionRecord, Skipped, TurnState
 from corral.providers.codex.processes import NAME
-from corral.providers.codex.rollouts import COMPRESSED, LINE, Line, Meta, Place, list_places, to_seconds
+from corral.providers.codex.rollouts import COMPRESSED, LINE, Line, Meta, Place, list_places
+from corral.providers.kit.file_sessions import read_changed
 from corral.providers.kit.foreign_db import need_columns, open_foreign
-from corral.providers.kit.stamped import is_settled
+from corral.providers.kit.foreign_values import parse_moment
 from corral.providers.kit.transcripts import HEAD_BUDGET, TAIL_BUDGET, Transcript, Unreadable, open_transcript
 
 INDEX = "state_*.sqlite"
@@ -41,7 +40,9 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Skipped]
         elif (first := seen.setdefault(place.thread_id, place.entry.path)) != place.entry.path:
             yield _skip(place.entry.path, f"the same thread is at {first} too")
         else:
-            yield _read_known(home, place, titles.get(place.thread_id, ""), known)
+            record = read_changed((place.entry,), NAME, known, lambda seen, place=place: _read(home, place, seen))
+            title = one_line(titles.get(place.thread_id, "")) if isinstance(record, SessionRecord) else None
+            yield structs.replace(record, title=title) if title is not None else record
 
 
 def _read_titles(home: str) -> dict[str, str] | Skipped:
@@ -58,29 +59,15 @@ def _read_titles(home: str) -> dict[str, str] | Skipped:
         return _skip(found[-1], f"titles can't be read: {error}")
 
 
-def _read_known(home: Home, place: Place, title: str, known: Known) -> SessionRecord | Skipped:
+def _read(home: Home, place: Place, seen: os.stat_result) -> SessionRecord | Skipped:
     path = place.entry.path
-    try:
-        status = place.entry.stat(follow_symlinks=False)
-    except OSError as error:
-        return _skip(path, error.strerror or str(error))
-    if path.endswith(COMPRESSED):
-        return _skip(path, "a compressed rollout is not read")
-    fingerprint = (*to_stamp(status), crc32(title.encode(errors="surrogatepass")))
-    if (record := known.find(path, fingerprint)) is not None:
-        return record
     transcript = open_transcript(path)
-    if isinstance(transcript, Unreadable):
-        return _skip(path, transcript.reason)
+    if isinstance(transcript, Unreadable) or path.endswith(COMPRESSED):
+        return _skip(
+            path, transcript.reason if isinstance(transcript, Unreadable) else "a compressed rollout is not read"
+        )
     with transcript:
         found = _read_rollout(transcript)
-    record = _to_record(home, place, title, found, status.st_mtime)
-    if is_settled(to_stamp(status)):
-        known.keep(path, fingerprint, record)
-    return record
-
-
-def _to_record(home: Home, place: Place, title: str, found: _Rollout, mtime: float) -> SessionRecord:
     meta = found.meta
     why_not = _find_obstacle(found)
     if meta is not None and meta.id != place.thread_id:
@@ -91,12 +78,12 @@ def _to_record(home: Home, place: Place, title: str, found: _Rollout, mtime: flo
         home=home.path,
         scope="",
         session_id=place.thread_id,
-        path=place.entry.path,
+        path=path,
         # A thread that is resumed elsewhere goes on there.
         work_dir=found.work_dir or (meta.cwd if meta is not None else None),
-        title=one_line(title) or found.first_prompt,
-        created_at=to_seconds(meta.timestamp) if meta is not None else None,
-        updated_at=found.recorded_at or mtime,
+        title=found.first_prompt,
+        created_at=parse_moment(meta.timestamp) if meta is not None else None,
+        updated_at=found.recorded_at or seen.st_mtime,
         durable=why_not is None,
         not_durable_reason=why_not,
         turn=found.turn,

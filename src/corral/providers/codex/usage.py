@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -15,24 +16,23 @@ from corral.model.usage import TokenUsage, UsageBatch, UsageSource
 from corral.providers.codex import rollouts
 from corral.providers.codex.processes import NAME
 from corral.providers.codex.rollouts import LINE, Event, Line
-from corral.providers.kit.blocks import LARGEST_LINE, read_blocks
-from corral.providers.kit.foreign_json import NO_OBJECT, ForeignDecoder, is_object
+from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.providers.kit.transcripts import HEAD_BUDGET, TAIL_BUDGET, open_transcript
 from corral.providers.kit.usage_batch import Gathered, clean_word, name_call
+from corral.providers.kit.usage_lines import UNREADABLE, LineForm, read_lines
 from corral.sidecar.files import Unreadable
 
 INTERRUPTED, KILLED = "interrupted turn", "killed turn"
-UNCOUNTED = "first request of a fork whose parent is gone"
-_UNREADABLE = "not a record that can be read"
+UNCOUNTED = "first request of a fork that has running totals only"
 _NO_TIME = "a record without a time"
 _OUT_OF_RANGE = "a token count that no request can have"
-_TOO_LONG = f"a line of more than {LARGEST_LINE >> 20} MiB"
 _MOST_TOKENS = 1 << 40
 _TELLING = (b'"token_usage_record"', b'"turn_context"', b'"task_started"')
-_MARKS = (
-    *(*_TELLING, b'"session_meta"', b'"token_count"', b'"task_complete"', b'"turn_'),
-    *(b'"UserMessage"', b'"user_message"', b'_call"'),
+_MARK = re.compile(
+    rb'"(?:token_usage_record|turn_context|session_meta|token_count|task_started|task_complete|turn_[a-z]+'
+    rb'|UserMessage|user_message|[a-z_]+_call)"'
 )
+_HEAD = re.compile(r'\{"timestamp": ?"')
 _BEGIN_OF_LINE = 300
 """Bytes in which a line says its kind."""
 
@@ -82,8 +82,7 @@ class _Info(Struct):
 
 
 class _Arguments(Struct):
-    arguments: str | None = None
-    input: str | None = None
+    arguments: str
 
 
 class _Command(Struct):
@@ -99,9 +98,7 @@ _COMMAND = ForeignDecoder(_Command)
 
 def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
     """Every rollout, archived ones and those of sub-agents too."""
-    if visits is not None:
-        _note_places(home.path, visits)
-    for place in rollouts.list_places(home.path):
+    for place in rollouts.list_places(home.path, visits):
         if isinstance(place, Skipped):
             raise PermissionError(f"{place.path}: {place.reason}")
         meta = rollouts.read_meta(place.entry.path)
@@ -117,38 +114,25 @@ def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[Usa
         )
 
 
-def _note_places(home: str, visits: Visits) -> None:
-    visits.scan(os.path.join(home, rollouts.ARCHIVED))
-    above = [os.path.join(home, rollouts.SESSIONS)]
-    for _ in ("years", "months", "days", "rollouts"):
-        above = [entry.path for path in above for entry in visits.scan(path) if entry.name.isdigit()]
-
-
 def read_usage(source: UsageSource, since: int, fd: int) -> UsageBatch:
     """What the whole lines from byte `since` on say; a last line without its end waits for the next reading."""
     found = Gathered(source, since)
-    size = os.fstat(fd).st_size
     if source.path.endswith(rollouts.COMPRESSED):
         found.skip(0, "a compressed rollout is not read")
-        found.next_offset = size
+        found.next_offset = os.fstat(fd).st_size
         return found.to_batch()
     reader = _Reader(source, found)
-    for block in read_blocks(fd, since, size):
-        if block.too_long:
-            if reader.matters(bytes(block.data[:_BEGIN_OF_LINE])):
-                found.skip(block.offset, _TOO_LONG)
-        else:
-            start = 0
-            while (stop := block.data.find(b"\n", start, block.length)) >= 0:
-                data = bytes(block.data[start:stop])
-                found.offset = block.offset + start
-                if reader.matters(data):
-                    reader.take(data)
-                elif not (data.startswith(b"{") and data.endswith(b"}")) and not is_object(data):
-                    found.skip(found.offset, NO_OBJECT)
-                start = stop + 1
-        found.next_offset = block.end
+    read_lines(fd, LineForm(LINE, _HEAD, reader.take, may_count, is_dull), found)
     return found.to_batch()
+
+
+def may_count(line: bytes | bytearray) -> bool:
+    """Whether a line can hold what is counted. A quote within a text is escaped: these are real names."""
+    return _MARK.search(line, 0, _BEGIN_OF_LINE) is not None
+
+
+def is_dull(line: bytearray) -> bool:
+    return not may_count(line)
 
 
 class _Reader:
@@ -170,15 +154,10 @@ class _Reader:
             self._look_back(found.offset)
             self._found = found
 
-    def matters(self, data: bytes) -> bool:
-        head = data[:_BEGIN_OF_LINE]
-        return any(mark in head for mark in _MARKS)
-
-    def take(self, data: bytes) -> None:
-        line = LINE.decode(data)
-        at = line.at if line is not None else None
-        if line is None or at is None:
-            self._found.skip(self._found.offset, _UNREADABLE if line is None else _NO_TIME)
+    def take(self, found: Gathered, line: Line, data: bytes) -> None:
+        at = line.at
+        if at is None:
+            self._found.skip(self._found.offset, _NO_TIME)
         elif line.type == "token_usage_record":
             self._take_record(line, at)
         elif (event := line.event) is not None:
@@ -189,16 +168,16 @@ class _Reader:
             self._model = clean_word(context.model) or None
         elif (meta := line.meta) is not None and not self._has_records and self._total in (None, _NOTHING):
             self._root = clean_word(meta.id)
-            if meta.history_base is not None:
-                self._total = _find_total(self._source.home, meta.history_base)
+            if meta.history_base is not None:  # its totals go on from those of its parent
+                self._total = None
         elif line.type in ("event_msg", "response_item", "turn_context"):
-            self._found.skip(self._found.offset, _UNREADABLE)
+            self._found.skip(self._found.offset, UNREADABLE)
 
     def _take_record(self, line: Line, at: float) -> None:
         record = _RECORD.decode(bytes(line.payload))
         self._has_records, self._turn = True, None
         if record is None:
-            self._found.skip(self._found.offset, _UNREADABLE)
+            self._found.skip(self._found.offset, UNREADABLE)
             return
         # A copy names the thread that it was copied from.
         thread_id = clean_word(record.thread_id) or self._source.session_id
@@ -252,38 +231,22 @@ class _Reader:
             for line in transcript.forward(HEAD_BUDGET):
                 if b'"session_meta"' not in line.data[:_BEGIN_OF_LINE]:
                     break
-                self.take(line.data)
+                self._take_again(line.data)
             transcript.size = min(transcript.size, offset)
             last: list[bytes] = []
             wanted = set(_TELLING)
             for line in transcript.backward(TAIL_BUDGET):
-                if self.matters(line.data) and b'"session_meta"' not in line.data[:_BEGIN_OF_LINE]:
+                if may_count(line.data) and b'"session_meta"' not in line.data[:_BEGIN_OF_LINE]:
                     last.append(line.data)
                     wanted = {mark for mark in wanted if mark not in line.data[:_BEGIN_OF_LINE]}
                 if not wanted:
                     break
         for data in reversed(last):
-            self.take(data)
+            self._take_again(data)
 
-
-def _find_total(home: str, base: rollouts.Base) -> Counts | None:
-    """The running total at the place in another rollout from which a fork goes on."""
-    path = rollouts.find_rollout(home, base.thread_id)
-    transcript = open_transcript(path) if path is not None else None
-    if path is None or transcript is None or isinstance(transcript, Unreadable):
-        return None
-    with transcript:
-        transcript.size = min(transcript.size, base.end_byte_offset or transcript.size)
-        for line in transcript.backward(TAIL_BUDGET):
-            if b'"token_count"' in line.data[:_BEGIN_OF_LINE] and (record := LINE.decode(line.data)) is not None:
-                event = record.event
-                if event is not None and (total := _to_total(event)) is not None:
-                    return total
-        if transcript.exhausted:
-            return None
-    meta = rollouts.read_meta(path)
-    further = meta.history_base if meta is not None else None
-    return _NOTHING if further is None else _find_total(home, further) if further.thread_id != base.thread_id else None
+    def _take_again(self, data: bytes) -> None:
+        if (line := LINE.decode(data)) is not None:
+            self.take(self._found, line, data)
 
 
 def _to_total(event: Event) -> Counts | None:
@@ -294,7 +257,7 @@ def _to_total(event: Event) -> Counts | None:
 def _find_command(payload: bytes) -> str | None:
     """What a shell tool was told to run; only for finding the program's name in it."""
     given = _ARGUMENTS.decode(payload)
-    asked = _COMMAND.decode(given.arguments.encode()) if given is not None and given.arguments else None
+    asked = _COMMAND.decode(given.arguments.encode()) if given is not None else None
     command = (asked.cmd or asked.command) if asked is not None else None
     if isinstance(command, list):  # ["bash", "-lc", "ls"]
         command = command[-1] if command else None
