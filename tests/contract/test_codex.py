@@ -120,7 +120,7 @@ class TestCodex(SessionContract):
             survey = corral.ps()
             assert {row["pid"] for row in survey["no_session_yet"]} == windows and survey["unattributed"] == []
             refused = corral.run("kill", first, "--yes")
-            assert refused.returncode == 1 and "serves_others" in refused.stderr
+            assert refused.returncode == 1 and "serves other sessions too" in refused.stderr
 
             two.prompt_no_wait("SLOW600 goes on without a window")
             corral.wait(lambda _: corral.rows()[second]["activity"] == "busy", "busy")

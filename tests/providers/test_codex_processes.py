@@ -184,6 +184,15 @@ def test_of_several_threads_only_a_sub_agent_is_surely_not_in_front(place: Place
     assert fronts(place) == {PARENT: None}
 
 
+def test_a_session_may_be_ended_with_its_sub_agents_and_not_one_of_them(place: Place) -> None:
+    place.start("--no-daemon", locks=(WITH_AGENT, AGENT))
+    sessions = place.look().sessions
+    keys = {one.session_id: one.key for one in sessions}
+    assert not isinstance(decide_end(keys[WITH_AGENT], sessions), Refused)
+    refused = decide_end(keys[AGENT], sessions)
+    assert isinstance(refused, Refused) and refused.reason is Refusal.SERVES_OTHERS
+
+
 def test_a_process_that_has_just_begun_makes_only_what_it_may_open_doubtful(place: Place) -> None:
     resuming = place.start("resume", "--no-daemon", PARENT)
     found = {one.session_id: one for one in place.look().sessions}

@@ -208,13 +208,16 @@ def find_served(
 
 
 def list_shared(child: ProcessIdentity, survey: Survey, table: ProcessTable) -> list[Session]:
-    """The sessions of the terminal's program, and of what runs below it, that share their process with another."""
+    """The sessions of the terminal's program, and of what runs below it, that share their process with another.
+
+    A sub-agent is a part of the session that started it.
+    """
     depths = _depths(child.pid, table)
     served = [
         (identity, session)
         for session in survey.sessions
         for identity in session.verdict.processes
-        if session.state is State.LIVE and identity.pid in depths and _is(table, identity)
+        if session.state is State.LIVE and not session.is_subagent and identity.pid in depths and _is(table, identity)
     ]
     count = Counter(identity for identity, _ in served)
     return [session for identity, session in served if count[identity] > 1]
