@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from corral.model.key import Home
 from corral.model.record import SessionRecord, Skipped
 from corral.model.selection import Selection
@@ -126,7 +128,15 @@ class Place:
             process.wait()
 
     def look(self) -> Survey:
-        return take_survey(Selection(), [codex])
+        """Less what belongs to other homes: whoever runs the tests may have agents open."""
+        survey = take_survey(Selection(), [codex])
+        mine = str(self.root)
+        return structs.replace(
+            survey,
+            sessions=[one for one in survey.sessions if one.key.home == mine],
+            no_session_yet=[one for one in survey.no_session_yet if one.home == mine],
+            unattributed=[one for one in survey.unattributed if one.home == mine],
+        )
 
     def live(self) -> dict[str, int | None]:
         """By session, what serves it."""
