@@ -15,7 +15,7 @@ from corral.model.record import Skipped
 from corral.providers.codex.processes import NAME, is_thread_id
 from corral.providers.kit.file_sessions import list_entries
 from corral.providers.kit.foreign_json import ForeignDecoder
-from corral.providers.kit.foreign_values import parse_moment
+from corral.providers.kit.foreign_values import TextAt, parse_moment
 from corral.providers.kit.transcripts import open_transcript
 from corral.sidecar.files import Unreadable
 
@@ -74,20 +74,6 @@ def _walk(path: str, levels: int, visits: Visits | None) -> Iterator[os.DirEntry
 # The lines. What one is about is decoded apart, so that an odd part hides nothing else.
 
 
-class _Spawn(Struct):
-    parent_thread_id: str | None = None
-
-
-class _SubAgent(Struct):
-    thread_spawn: _Spawn
-
-
-class _Source(Struct):
-    """Of a sub-agent's thread; of others it is a word."""
-
-    subagent: _SubAgent
-
-
 class _Git(Struct):
     branch: str | None = None
 
@@ -114,8 +100,7 @@ class Meta(Struct):
     @property
     def parent(self) -> str | None:
         """Of a sub-agent: the thread that started it."""
-        source = None if self.parent_thread_id else _SOURCE.decode(bytes(self.source))
-        return source.subagent.thread_spawn.parent_thread_id if source is not None else self.parent_thread_id
+        return self.parent_thread_id or _PARENT.find(bytes(self.source))
 
 
 class Context(Struct):
@@ -211,7 +196,7 @@ class Line(Struct):
 LINE = ForeignDecoder(Line)
 _ITEM = ForeignDecoder(Item)
 _META = ForeignDecoder(Meta)
-_SOURCE = ForeignDecoder(_Source)
+_PARENT = TextAt("subagent", "thread_spawn", "parent_thread_id")
 _EVENT = ForeignDecoder(Event)
 _CONTEXT = ForeignDecoder(Context)
 _SAID = ForeignDecoder(Said)

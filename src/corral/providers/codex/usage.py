@@ -17,6 +17,7 @@ from corral.providers.codex import rollouts
 from corral.providers.codex.processes import NAME
 from corral.providers.codex.rollouts import LINE, Event, Line
 from corral.providers.kit.foreign_json import ForeignDecoder
+from corral.providers.kit.foreign_values import TextAt
 from corral.providers.kit.transcripts import HEAD_BUDGET, TAIL_BUDGET, open_transcript
 from corral.providers.kit.usage_batch import Gathered, clean_word, name_call
 from corral.providers.kit.usage_lines import UNREADABLE, LineForm, read_lines
@@ -81,19 +82,9 @@ class _Info(Struct):
     total_token_usage: Counts | None = None
 
 
-class _Arguments(Struct):
-    arguments: str
-
-
-class _Command(Struct):
-    cmd: str | list[str] | None = None
-    command: str | list[str] | None = None
-
-
 _RECORD = ForeignDecoder(_Record)
 _INFO = ForeignDecoder(_Info)
-_ARGUMENTS = ForeignDecoder(_Arguments)
-_COMMAND = ForeignDecoder(_Command)
+_ARGUMENTS, _COMMAND = TextAt("arguments"), TextAt("cmd")
 
 
 def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[UsageSource]:
@@ -122,17 +113,13 @@ def read_usage(source: UsageSource, since: int, fd: int) -> UsageBatch:
         found.next_offset = os.fstat(fd).st_size
         return found.to_batch()
     reader = _Reader(source, found)
-    read_lines(fd, LineForm(LINE, _HEAD, reader.take, may_count, is_dull), found)
+    read_lines(fd, LineForm(LINE, _HEAD, reader.take, may_count), found)
     return found.to_batch()
 
 
-def may_count(line: bytes | bytearray) -> bool:
+def may_count(line: bytes) -> bool:
     """Whether a line can hold what is counted. A quote within a text is escaped: these are real names."""
     return _MARK.search(line, 0, _BEGIN_OF_LINE) is not None
-
-
-def is_dull(line: bytearray) -> bool:
-    return not may_count(line)
 
 
 class _Reader:
@@ -219,7 +206,8 @@ class _Reader:
     def _take_call(self, item: rollouts.Item, at: float, payload: bytes) -> None:
         if item.type.endswith("_call") and (key := item.call_id or item.id):
             tool = clean_word(item.name) or item.type.removesuffix("_call")
-            self._found.act(clean_word(key), at, "tool", name_call(tool, _find_command(payload)))
+            command = _COMMAND.find((_ARGUMENTS.find(payload) or "").encode())
+            self._found.act(clean_word(key), at, "tool", name_call(tool, command))
 
     def _look_back(self, offset: int) -> None:
         """Brings it into the state of a reading from the start: by the first lines, and the last ones that tell."""
@@ -229,9 +217,11 @@ class _Reader:
         self._found = Gathered(self._source, 0)  # what these say was counted before
         with transcript:
             for line in transcript.forward(HEAD_BUDGET):
-                if b'"session_meta"' not in line.data[:_BEGIN_OF_LINE]:
+                head = line.data[:_BEGIN_OF_LINE]
+                if b'"token_count"' in head or b'"token_usage_record"' in head:
                     break
-                self._take_again(line.data)
+                if b'"session_meta"' in head:
+                    self._take_again(line.data)
             transcript.size = min(transcript.size, offset)
             last: list[bytes] = []
             wanted = set(_TELLING)
@@ -252,13 +242,3 @@ class _Reader:
 def _to_total(event: Event) -> Counts | None:
     info = _INFO.decode(bytes(event.info))
     return info.total_token_usage if info is not None else None
-
-
-def _find_command(payload: bytes) -> str | None:
-    """What a shell tool was told to run; only for finding the program's name in it."""
-    given = _ARGUMENTS.decode(payload)
-    asked = _COMMAND.decode(given.arguments.encode()) if given is not None else None
-    command = (asked.cmd or asked.command) if asked is not None else None
-    if isinstance(command, list):  # ["bash", "-lc", "ls"]
-        command = command[-1] if command else None
-    return command
