@@ -22,7 +22,6 @@ _BUSY = "esc to interrupt"
 class CodexTui(Tui):
     """A running codex."""
 
-    compacted = "(Context compacted)"
     compaction_end, turn_end, request_mark = '"ContextCompaction"', '"task_complete"', ""
 
     def wait_ready(self) -> None:

@@ -8,12 +8,12 @@ from typing import ClassVar
 import pytest
 
 from tests.contract.account import Account
-from tests.contract.actions import begin_slow_turn, compact, interrupt
+from tests.contract.actions import begin_slow_turn, interrupt
 from tests.contract.drive_codex import Codex
 from tests.contract.model_calls import Kind, total
 from tests.contract.model_server import ModelServer
 from tests.contract.steps import find_session, kill_serving
-from tests.contract.tui import ESCAPE, TURN_SECONDS
+from tests.contract.tui import ESCAPE, TURN_SECONDS, Tui
 
 TITLES = "titles that Codex has made for new threads"
 UNTRACED = {
@@ -21,7 +21,20 @@ UNTRACED = {
     "the request under way when a turn was stopped or killed after a tool had run",
     "the last turn of a killed process, until the thread goes on",
     "attempts that failed and were repeated",
+    "the first request of a fork, by versions that wrote running totals only",
 }
+
+
+def compact(agent: Tui) -> None:
+    """What it prints then comes in pieces: the log tells."""
+    before, ends = len(agent.server.requests), count_compactions(agent)
+    agent.type_line("/compact")
+    agent.wait_call(lambda call: call.number > before and call.kind is Kind.COMPACTION and call.done, TURN_SECONDS)
+    agent.wait_until(lambda: count_compactions(agent) > ends, "the end of the compaction", TURN_SECONDS)
+
+
+def count_compactions(agent: Tui) -> int:
+    return sum(log.read_text(errors="replace").count(agent.compaction_end) for log in agent.logs())
 
 
 class TestCodexUsage:

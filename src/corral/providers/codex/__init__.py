@@ -69,6 +69,7 @@ PROVIDER = Provider(
             "the request under way when a turn was stopped or killed after a tool had run",
             "the last turn of a killed process, until the thread goes on",
             "attempts that failed and were repeated",
+            "the first request of a fork, by versions that wrote running totals only",
         ),
     ),
 )

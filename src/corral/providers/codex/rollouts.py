@@ -204,10 +204,18 @@ _SAID = ForeignDecoder(Said)
 
 def read_meta(path: str) -> Meta | None:
     """What the first line says; None where it is not what Codex writes."""
+    return next(list_metas(path), None)
+
+
+def list_metas(path: str) -> Iterator[Meta]:
+    """That, and the first lines of the threads that it comes from: older forks begin with copies of all their lines."""
     transcript = open_transcript(path)
     if isinstance(transcript, Unreadable):
-        return None
+        return
     with transcript:
-        first = next(transcript.forward(_HEAD_BUDGET), None)
-    line = LINE.decode(first.data) if first is not None else None
-    return line.meta if line is not None else None
+        for data in transcript.forward(_HEAD_BUDGET):
+            line = LINE.decode(data.data)
+            meta = line.meta if line is not None else None
+            if meta is None:
+                return
+            yield meta

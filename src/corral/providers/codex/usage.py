@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import astuple
@@ -24,7 +25,6 @@ from corral.providers.kit.usage_lines import UNREADABLE, LineForm, read_lines
 from corral.sidecar.files import Unreadable
 
 INTERRUPTED, KILLED = "interrupted turn", "killed turn"
-UNCOUNTED = "first request of a fork that has running totals only"
 _NO_TIME = "a record without a time"
 _OUT_OF_RANGE = "a token count that no request can have"
 _MOST_TOKENS = 1 << 40
@@ -92,7 +92,9 @@ def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[Usa
     for place in rollouts.list_places(home.path, visits):
         if isinstance(place, Skipped):
             raise PermissionError(f"{place.path}: {place.reason}")
-        meta = rollouts.read_meta(place.entry.path)
+        metas = list(rollouts.list_metas(place.entry.path))
+        meta = metas[0] if metas else None
+        lineage = tuple(clean_word(one.id) for one in metas[1:])
         yield UsageSource(
             provider=NAME,
             home=home.path,
@@ -101,7 +103,11 @@ def list_usage_sources(home: Home, visits: Visits | None = None) -> Iterator[Usa
             path=place.entry.path,
             agent=clean_word(meta.agent_nickname or place.thread_id) if meta is not None and meta.parent else None,
             work_dir=meta.cwd if meta is not None else None,
-            parent_id=meta.forked_from_id if meta is not None else None,
+            parent_id=lineage[0] if lineage else meta.forked_from_id if meta is not None else None,
+            generation=len(lineage),
+            family=lineage[-1] if lineage else place.thread_id,
+            lineage=lineage,
+            certainty=2,
         )
 
 
@@ -128,8 +134,6 @@ class _Reader:
     def __init__(self, source: UsageSource, found: Gathered) -> None:
         self._source = source
         self._found = found
-        self._root = source.session_id
-        """The first thread of which this one may have copies: older forks begin with the lines of their parent."""
         self._has_records = False
         """From the first one on, running totals say nothing more."""
         self._total: Counts | None = _NOTHING
@@ -153,10 +157,9 @@ class _Reader:
             self._take_call(item, at, bytes(line.payload))
         elif (context := line.context) is not None:
             self._model = clean_word(context.model) or None
-        elif (meta := line.meta) is not None and not self._has_records and self._total in (None, _NOTHING):
-            self._root = clean_word(meta.id)
-            if meta.history_base is not None:  # its totals go on from those of its parent
-                self._total = None
+        elif (meta := line.meta) is not None:
+            if meta.history_base is not None and meta.id == self._source.session_id:
+                self._total = None  # those of its parent go on
         elif line.type in ("event_msg", "response_item", "turn_context"):
             self._found.skip(self._found.offset, UNREADABLE)
 
@@ -180,21 +183,19 @@ class _Reader:
                 self._found.leave(self._turn, at, INTERRUPTED)
             self._turn = None
         elif event.type == "token_count":
-            if not self._has_records and (total := _to_total(event)) is not None:
-                self._take_total(total, at)
+            info = _INFO.decode(bytes(event.info))
+            if info is not None and info.total_token_usage is not None and not self._has_records:
+                self._take_total(info.total_token_usage, at)
         elif (prompt := event.prompt) is not None:
-            self._found.act(clean_word(prompt.id) or f"{self._root}@{at}", at, "turn")
+            self._found.act(clean_word(prompt.id) or f"@{at}", at, "turn")
 
     def _take_total(self, total: Counts, at: float) -> None:
         """A request is the difference to the total before it; one that is smaller began again at nothing."""
         before, self._total = self._total, total
-        key = f"{self._root}@{total}"
-        if before is None:
-            self._found.leave(key, at, UNCOUNTED)
-        elif total != before:
+        if before is not None and total != before:
             self._turn = None
             spent = total - before
-            self._spend(key, at, spent if spent.possible else total, None)
+            self._spend(f"@{total}", at, spent if spent.possible else total, None)
 
     def _spend(self, key: str, at: float, counts: Counts, thread_id: str | None) -> None:
         if not counts.possible:
@@ -216,17 +217,13 @@ class _Reader:
             return
         self._found = Gathered(self._source, 0)  # what these say was counted before
         with transcript:
-            for line in transcript.forward(HEAD_BUDGET):
-                head = line.data[:_BEGIN_OF_LINE]
-                if b'"token_count"' in head or b'"token_usage_record"' in head:
-                    break
-                if b'"session_meta"' in head:
-                    self._take_again(line.data)
+            for line in islice(transcript.forward(HEAD_BUDGET), 1):
+                self._take_again(line.data)
             transcript.size = min(transcript.size, offset)
             last: list[bytes] = []
             wanted = set(_TELLING)
             for line in transcript.backward(TAIL_BUDGET):
-                if may_count(line.data) and b'"session_meta"' not in line.data[:_BEGIN_OF_LINE]:
+                if may_count(line.data) and line.offset:
                     last.append(line.data)
                     wanted = {mark for mark in wanted if mark not in line.data[:_BEGIN_OF_LINE]}
                 if not wanted:
@@ -237,8 +234,3 @@ class _Reader:
     def _take_again(self, data: bytes) -> None:
         if (line := LINE.decode(data)) is not None:
             self.take(self._found, line, data)
-
-
-def _to_total(event: Event) -> Counts | None:
-    info = _INFO.decode(bytes(event.info))
-    return info.total_token_usage if info is not None else None
