@@ -15,8 +15,7 @@ from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "src"))
 
-from corral.hooks.command import base_interpreter, hook_command
-from corral.hooks.install import place_program
+from corral.hooks.command import base_interpreter, hook_command, place_program
 
 BUDGET_P95_MS = 50.0
 PR_SET_NAME = 15
@@ -66,7 +65,7 @@ def main() -> int:
     ctypes.CDLL(None).prctl(PR_SET_NAME, b"Kimi Code", 0, 0, 0)
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        place_program(str(root / "data"))
+        place_program(str(root / "data"), str(root / "state"))
         env = {**os.environ, "KIMI_SHARE_DIR": str(root / "home")}
         payloads = events(args.runs, root)
         bare = measure(f"{base_interpreter()} -I -S -c pass || :", payloads, env)

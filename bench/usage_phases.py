@@ -26,17 +26,17 @@ from usage_kit.timing import run
 
 from corral.model.key import Home
 from corral.model.usage import UsageSource
-from corral.providers.kimi_cli.usage import LINE as KIMI_CLI_LINE
-from corral.providers.kimi_code.usage import LINE as KIMI_CODE_LINE
+from corral.providers.kimi_cli.usage import LOG as KIMI_CLI_LOG
+from corral.providers.kimi_code.usage import LOG as KIMI_CODE_LOG
 from corral.providers.kit.blocks import read_blocks
 from corral.providers.registry import find_provider
 from corral.providers.settings import read_settings
-from corral.usage.journaled import ReportedSessions
+from corral.usage.homes import ReportedSessions
 from corral.usage.ledger import Ledger
-from corral.usage.pricer import TablePricer
+from corral.usage.price_table import TablePricer
 from corral.usage.read import Pending, Reader
 
-PLACES = {"kimi-cli": (".kimi", KIMI_CLI_LINE), "kimi-code": (".kimi-code", KIMI_CODE_LINE)}
+PLACES = {"kimi-cli": (".kimi", KIMI_CLI_LOG), "kimi-code": (".kimi-code", KIMI_CODE_LOG)}
 
 
 def measure(step: Callable[[], object], runs: int) -> float:
@@ -74,7 +74,7 @@ def main() -> None:
         one = next(one for one in SETS if one.name == asked.set)
         home = prepare(Path(asked.keep or temporary), one, asked.small)
         name = "kimi-code" if one.name == "kcode" else "kimi-cli"
-        place, line = PLACES[name]
+        place, log = PLACES[name]
         provider = find_provider(name)
         listed = Home(provider=name, path=str(home / place), is_default=True, origin="default")
         sources = list(provider.usage.list_sources(listed, None))
@@ -82,7 +82,7 @@ def main() -> None:
         pending = [Pending(provider, source, None, 0) for source in sources]
 
         def match_lines(data: bytearray, length: int) -> None:
-            start, match, find = 0, line.match, data.find
+            start, match, find = 0, log.dull_line.match, data.find
             while start < length:
                 end = find(b"\n", start, length)
                 match(data, start, end)

@@ -221,7 +221,7 @@ def test_what_was_typed_for_a_terminal_that_was_replaced_is_not_sent_unasked(sit
     site.kill_holders()
     script = (
         "import sys\nfrom corral.tabs.restore import Restorer\n"
-        "Restorer().open_tab(sys.argv[1], size=(80, 24), agree=lambda question: False, report=print)\n"
+        "Restorer().open_tab(sys.argv[1], size=(80, 24), anyway=False, agree=lambda question: False, last=None)\n"
     )
     subprocess.run([sys.executable, "-c", script, tab], env=site.env, check=True, timeout=60)
     wait_until(lambda: (site.tab(tab)["session"] or {}).get("state") == "live", "the tab's return")

@@ -261,7 +261,7 @@ class EvidenceContract:
         """As an older corral left it: other bytes, put in place whole, and on record as that version's own."""
         import msgspec
 
-        from corral.hooks.placed_program import ProgramRecord
+        from corral.hooks.command import ProgramRecord
 
         (record,) = corral.home.root.rglob("hooks/program.json")
         older = program.with_name("older")

@@ -28,7 +28,7 @@ import msgspec
 from corral.hooks.program.journal_file import Header, add_event, directory_of, encode, load, path_of
 from corral.machine import places
 from corral.machine.host import read_boot_id, read_own_pid_namespace
-from corral.machine.process_homes import identify
+from corral.machine.processes import identify
 from corral.machine.procfs import read_stat
 from corral.model.key import SessionKey
 from corral.model.selection import NOTEWORTHY, Selection

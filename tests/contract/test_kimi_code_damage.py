@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.providers.kimi_code.sessions import is_json
+from corral.providers.kit.foreign_json import is_javascript_json
 from tests.contract.corral_cli import Corral
 from tests.contract.drive_kimi_code import KimiCode
 from tests.contract.steps import corral_terminal
@@ -139,7 +139,7 @@ def test_kimi_code_stops_where_corral_says(kimi_code: KimiCode) -> None:
         (b"\0\0\0\0", True),
         (b'{"type": "x", "n": NaN}', True),
     ):
-        assert (bool(line) and not is_json(line)) is stops
+        assert (bool(line) and not is_javascript_json(line)) is stops
         damaged = b"\n".join([*lines[:6], line, *lines[6:]])
         main.write_bytes(damaged)
         kimi_code.print_run("and now?", resume=session_id)

@@ -180,6 +180,24 @@ class TestKimiCode:
             wait_told(kimi_code, editor.pid, old, "resume")
             corral.wait_live({fresh: [editor.pid], old: [editor.pid]})
 
+    def test_a_silent_server_has_no_session_as_long_as_hooks_work(self, kimi_code: KimiCode) -> None:
+        corral = Corral(kimi_code.home, kimi_code.name)
+        kimi_code.print_run("an old one")
+        old = find_session(kimi_code, "an old one")
+        elsewhere = kimi_code.home.another_work_dir("editor")
+        with AcpClient(["kimi", "acp"], kimi_code.home, cwd=elsewhere) as editor:
+            survey = corral.ps()  # without hooks it can have loaded any session
+            assert [(one["pid"], one["advice"]) for one in survey["unattributed"]] == [
+                (editor.pid, "corral hooks install kimi-code")
+            ]
+            assert [(row["state"], row["maybe_pids"]) for row in survey["sessions"]] == [("unknown", [editor.pid])]
+        corral.install_hooks()
+        with AcpClient(["kimi", "acp"], kimi_code.home, cwd=elsewhere) as editor:
+            time.sleep(YOUNG_S + 2.0)
+            survey = corral.ps()
+            assert ([one["pid"] for one in survey["no_session_yet"]], survey["unattributed"]) == ([editor.pid], [])
+            assert corral.states() == {old: "idle"}
+
     def test_web_reports_what_it_makes_shows_and_is_asked(self, kimi_code: KimiCode) -> None:
         corral = corral_with_hooks(kimi_code)
         kimi_code.print_run("one is looked at")
@@ -219,7 +237,8 @@ class TestKimiCli:
         before = reports(kimi_cli)
         assert [(told.event, told.session_id) for told in before] == [("start", old), ("end", old)]
         _pretend_login(kimi_cli.home.data)
-        with AcpClient(["kimi", "acp"], kimi_cli.home) as editor:
+        elsewhere = kimi_cli.home.another_work_dir("editor")  # a server reaches the whole home
+        with AcpClient(["kimi", "acp"], kimi_cli.home, cwd=elsewhere) as editor:
             editor.load(old, kimi_cli.home.work_dir)
             self._require_doubt(corral, old, editor.pid)
             fresh = editor.new(kimi_cli.home.work_dir)

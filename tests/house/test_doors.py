@@ -19,9 +19,9 @@ DOORS = {
     "terminals": "filter_queries find_terminal list_terminals open_client open_line own_tab say_end terminals_dir"
     " track_modes",
     "top": "meter_session report_metering report_shown start_meter",
-    "usage": "acknowledge_losses ask_sql check_budget check_usage describe_source explain_session list_prices"
+    "usage": "acknowledge_losses ask_sql check_budget check_usage explain_session list_prices"
     " list_unknown_prices list_views parse_budget parse_query read_on rebuild_ledger refresh_prices report_fresh"
-    " report_stored say_loss sum_sessions_today sum_spending take_glance to_plain update_ledger",
+    " report_stored sum_sessions_today sum_spending take_glance update_ledger",
 }
 
 

@@ -8,7 +8,7 @@ from corral.model.key import Home
 from corral.model.record import SessionRecord
 from corral.providers.contract import Provider
 from corral.providers.kit.runtime_claims import read_runtime_claim
-from corral.sessions.known import KnownRecords
+from corral.sessions.cache import KnownRecords
 
 
 def all_claims(provider: Provider, home: Home) -> list[Claim | BadClaim]:

@@ -17,10 +17,10 @@ class Memory:
     def load(self) -> None:
         """Nothing to read."""
 
-    def find_settled(self, directory: str, seal: bytes) -> None:
+    def find_settled(self, directory: str, fingerprint: bytes) -> None:
         """Sessions are asked for one by one here."""
 
-    def settle(self, directory: str, seal: bytes) -> None:
+    def settle(self, directory: str, fingerprint: bytes) -> None:
         """The same."""
 
     def find(self, path: str, fingerprint: tuple[int, ...]) -> SessionRecord | None:

@@ -14,7 +14,7 @@ from corral.model.record import SessionRecord, TurnState
 from corral.model.restore import Program, Refused, Resume, Start
 from corral.providers.contract import Environment, Provider, no_usage, not_resumed
 from corral.providers.registry import all_providers, find_provider
-from corral.sessions.known import KnownRecords
+from corral.sessions.cache import KnownRecords
 
 PROVIDERS = pytest.mark.parametrize("provider", all_providers(), ids=lambda provider: provider.name)
 

@@ -11,7 +11,10 @@ import pytest
 
 from corral.model.restore import Loss, Refusal, Refused
 from corral.model.selection import Selection
-from corral.providers.kimi_code import restore, sessions
+from corral.providers.kimi_code import restore
+from corral.providers.kimi_code.sessions import WIRE
+from corral.providers.kit.foreign_json import is_javascript_json
+from corral.providers.kit.losses import find_loss
 from corral.sessions.naming import find_session
 from corral.sessions.survey import take_survey
 
@@ -26,7 +29,7 @@ def loss_in(tmp_path: Path):
         path = tmp_path / "agents" / "main" / "wire.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-        return restore.find_loss(str(path))
+        return find_loss(str(path), WIRE.is_record, WIRE.prompt)
 
     return read
 
@@ -69,7 +72,7 @@ def test_a_last_line_without_its_end_counts_if_it_is_whole(loss_in):
 
 
 def test_a_deep_line_is_what_javascript_reads():
-    assert sessions.is_json(b"[" * 5000 + b"]" * 5000)
+    assert is_javascript_json(b"[" * 5000 + b"]" * 5000)
 
 
 @pytest.fixture
@@ -95,7 +98,7 @@ def tear_one(home: Path) -> tuple[str, Path]:
         if not wire.exists() or wire.read_bytes().count(b"\n") < 5:
             continue
         lines = wire.read_bytes().split(b"\n")
-        if not all(sessions.is_json(line) for line in lines if line):
+        if not all(is_javascript_json(line) for line in lines if line):
             continue
         content = json.loads(state.read_text())
         content["cwd"] = str(home)
@@ -114,7 +117,7 @@ def test_one_session_is_looked_at_closely_and_a_listing_is_not(torn: Path, monke
     assert refused.loss is not None and (refused.loss.path, refused.loss.line) == (str(wire), 2)
     assert f"line 2 of {wire}" in refused.message
     read: list[str] = []
-    monkeypatch.setattr(restore, "find_loss", lambda path: read.append(path))
+    monkeypatch.setattr(restore, "find_loss", lambda path, *_: read.append(path))
     take_survey(Selection())
     take_survey(Selection(id_prefix=""))
     assert read == []

@@ -11,13 +11,15 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from corral.model.usage_report import UsageQuery, UsageReport
+from corral.usage.answers import ask_ledger
+from corral.usage.changes import update_ledger
 from corral.usage.glance import _sum_today
 from corral.usage.ledger import Ledger
-from corral.usage.ledger_access import ask_ledger
 from corral.usage.report import report_usage
 from corral.usage.sql import ask
-from corral.usage.update import update_ledger
 from tests.usage_truth.world import World
 
 PAGE = 4096
@@ -108,7 +110,7 @@ def _report(ledger: Ledger, query: UsageQuery) -> UsageReport:
 
 
 def _plain(report: UsageReport) -> Any:
-    return report._replace(notice=None, notes=(), losses=())
+    return structs.replace(report, notice=None, notes=(), losses=())
 
 
 def dump_all(path: Path, *, with_memos: bool = False) -> dict[str, list[tuple[Any, ...]]]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from corral.usage.changes import update_ledger
 from corral.usage.ledger import Ledger
 from corral.usage.rows import Pricer, Rows
-from corral.usage.update import update_ledger
 from tests.unit.usage.readings import check_all
 from tests.usage_truth.world import dump
 

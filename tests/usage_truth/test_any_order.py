@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, example, given, note, settings
 from hypothesis import strategies as st
 
 from corral.model.usage_report import UsageQuery
+from corral.usage.changes import update_ledger
 from corral.usage.ledger import Ledger
 from corral.usage.report import report_usage
 from corral.usage.scan import read_waiting
-from corral.usage.update import update_ledger
 from tests.long_run import WORLDS
 from tests.usage_truth.forks import InterruptedLedger
 from tests.usage_truth.world import World, dump
@@ -121,7 +121,7 @@ def find_youngest(data: bytes) -> float | None:
 def small_margin() -> Iterator[None]:
     """Worlds are made in less than a day: within the real margin nothing would wait. A sub-agent's event is in its
     parent's log a moment later than in its own."""
-    with mock.patch("corral.usage.deferred._MARGIN_S", 60.0):
+    with mock.patch("corral.usage.changes.MARGIN_S", 60.0):
         yield
 
 

@@ -11,9 +11,9 @@ from itertools import combinations, permutations
 
 import pytest
 
+from corral.usage.answers import ask_ledger
+from corral.usage.changes import update_ledger
 from corral.usage.check import check_usage
-from corral.usage.ledger_access import ask_ledger
-from corral.usage.update import update_ledger
 from tests.usage_truth.forks import CHATS, Files, forks_home, line, qwen_month, qwen_record
 
 A, B, C, D = (f"{letter * 8}-0000-4000-8000-000000000000" for letter in "dcba")

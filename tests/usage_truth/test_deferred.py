@@ -12,13 +12,12 @@ import pytest
 
 from corral.model.usage_report import UsageQuery, UsageReport
 from corral.providers.registry import find_provider
+from corral.usage.answers import ask_ledger
+from corral.usage.changes import update_ledger
 from corral.usage.check import check_usage
-from corral.usage.deferred import VANISHED, may_wait
 from corral.usage.ledger import Ledger
-from corral.usage.ledger_access import ask_ledger
 from corral.usage.report import report_usage
-from corral.usage.scan import read_waiting
-from corral.usage.update import update_ledger
+from corral.usage.scan import VANISHED, may_wait, read_waiting
 from tests.integration.usage.world import World
 from tests.usage_truth.forks import CHAIN, CHATS, C, Files, ForksHome, G, P, forks_home, qwen_month, qwen_record
 

@@ -7,8 +7,8 @@ from itertools import permutations
 
 import pytest
 
-from corral.usage.ledger_access import ask_ledger
-from corral.usage.update import update_ledger
+from corral.usage.answers import ask_ledger
+from corral.usage.changes import update_ledger
 from tests.usage_truth.forks import (
     BUCKET,
     CHAIN,

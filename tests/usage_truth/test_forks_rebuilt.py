@@ -11,11 +11,11 @@ from itertools import combinations
 
 import pytest
 
+from corral.usage.answers import ask_ledger
+from corral.usage.changes import update_ledger
 from corral.usage.check import check_usage
-from corral.usage.gaps import list_losses
 from corral.usage.ledger import Ledger
-from corral.usage.ledger_access import ask_ledger
-from corral.usage.update import update_ledger
+from corral.usage.report import list_losses
 from tests.unit.usage.readings import check_all
 from tests.usage_truth.forks import CHAIN, FORKED, TWIN, C, D, ForksHome, G, P, forks_home, state, turn, wire
 

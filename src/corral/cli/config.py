@@ -16,7 +16,7 @@ from corral.machine.config import Config
 from corral.machine.text import one_line
 from corral.model.prices import ModelRates, OwnPrice, Rates
 from corral.providers.settings import read_settings
-from corral.usage import describe_source, list_prices, list_unknown_prices, refresh_prices
+from corral.usage import list_prices, list_unknown_prices, refresh_prices
 
 if TYPE_CHECKING:
     from corral.usage import ReadTable
@@ -237,7 +237,7 @@ def _note(rates: ModelRates, usual_source: str) -> str:
     elif rates.listed_as not in rates.model.lower():
         said.append(f"as {rates.listed_as}")
     if rates.source != usual_source:
-        said.append(describe_source(rates))
+        said.append(rates.origin)
     return "; ".join(said)
 
 

@@ -82,10 +82,10 @@ def run(args: argparse.Namespace) -> int:
 def _say_today() -> tuple[dict[str, str], list[str]]:
     """What each session cost, and what the ledger lost."""
     from corral.cli.usage_table import say_cost
-    from corral.usage import say_loss, sum_sessions_today
+    from corral.usage import sum_sessions_today
 
-    spent = sum_sessions_today(progress_bar())
-    return {name: say_cost(row) for name, row in spent.sessions.items()}, [say_loss(loss) for loss in spent.losses]
+    sessions, losses = sum_sessions_today(progress_bar())
+    return {name: say_cost(row) for name, row in sessions.items()}, [loss.say() for loss in losses]
 
 
 def render(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from corral.machine.text import control, printable
 
 if TYPE_CHECKING:
-    from corral.model.appearance import Appearance
+    from corral.model.session import Appearance
 
 COLOURS = {
     "green": "32",

@@ -11,12 +11,12 @@ from corral.cli.output import ask, can_ask, print_json, print_lines, tell
 from corral.cli.screen import paint, say_state, tilde, use_colour
 from corral.errors import CorralError, NotFound
 from corral.machine.text import printable
-from corral.model.opening import Agreement
 from corral.model.refusal import RefusedError
 from corral.model.restore import Attach, Loss, Refused, RestorePlan, Resume, Wait, say_remedy
 from corral.model.selection import Selection
 from corral.model.session import Session, Survey
 from corral.model.session_report import ProcessDocument, RestoreDocument, SessionDocument, SessionReport, report_plan
+from corral.model.tab import Agreement
 from corral.model.verdict import State
 from corral.sessions import appearance_of, find_session, full_name, has_ended, report_session, take_survey
 from corral.tabs import find_to_kill, kill_session, plan_resume, resume_in_place

@@ -11,7 +11,7 @@ from corral.cli.output import print_csv, print_json, print_lines, progress_bar, 
 from corral.cli.screen import cells, paint, table, terminal_width, use_colour
 from corral.errors import CorralError
 from corral.machine.text import printable
-from corral.usage import ask_sql, list_views, say_loss, to_plain, update_ledger
+from corral.usage import ask_sql, list_views, update_ledger
 
 if TYPE_CHECKING:
     from corral.usage import Answer
@@ -60,7 +60,7 @@ def run(args: argparse.Namespace) -> int:
         tell(notice)
     with ask_sql(args.query, args.timeout, tell) as answer:
         for loss in answer.losses:
-            tell(say_loss(loss))
+            tell(loss.say())
         if args.csv:
             _print_csv(answer)
         elif args.json:
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
                 {
                     "schema": _SCHEMA,
                     "columns": answer.columns,
-                    "losses": [to_plain(loss) for loss in answer.losses],
+                    "losses": answer.losses,
                     "rows": [dict(zip(answer.columns, map(_plain, row), strict=True)) for row in rows],
                 }
             )

@@ -13,7 +13,7 @@ from corral.cli.screen import paint, use_colour
 from corral.cli.usage_table import say_money
 from corral.model.verdict import Activity, State
 from corral.sessions import list_state_words
-from corral.usage import read_on, take_glance, to_plain
+from corral.usage import read_on, take_glance
 
 if TYPE_CHECKING:
     from corral.usage import Glance, TodayUse
@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     glance = take_glance()
     if args.json:
-        print_json(to_plain(glance))
+        print_json(glance)
     else:
         print_lines([render(glance, colour=args.color or use_colour())])
     sys.stdout.flush()

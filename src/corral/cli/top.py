@@ -110,7 +110,7 @@ def render(metering: Metering, *, width: int, colour: bool, rates: bool) -> list
         more.append(f"shared: pid {tree.pid} ({one.name}) {serves}: {say_use(one.use)}; charged to no session")
     for one in metering.strays:
         tree = one.tree
-        may_be = f"may belong to {_name(tree.maybe, short)}: {tree.reason}"
+        may_be = f"may belong to {_name(tree.sessions, short)}: {tree.reason}"
         more.append(f"? pid {tree.pid} ({one.name}): {say_use(one.use)}, counted for no session; {may_be}")
     told = {key for one in metering.shared for key in one.tree.sessions}
     for one in ordered:

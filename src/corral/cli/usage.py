@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from corral.cli.command import JSON, Command
 from corral.cli.main import tell_config_problem
 from corral.cli.output import print_csv, print_json, print_lines, progress_bar, tell
@@ -29,8 +31,6 @@ from corral.usage import (
     read_on,
     rebuild_ledger,
     report_fresh,
-    say_loss,
-    to_plain,
 )
 
 if TYPE_CHECKING:
@@ -115,13 +115,13 @@ def run(args: argparse.Namespace) -> int:
         trend_at=time.time() if drawn else None,
     )
     if budget is not None:
-        report = report._replace(budget=check_budget(report, () if args.by is None else query.by, budget))
+        report = structs.replace(report, budget=check_budget(report, () if args.by is None else query.by, budget))
     if args.json:
-        print_json(to_plain(report))
+        print_json(report)
     elif args.csv:
         print_csv(list_csv_rows(report, query.by))
         for loss in report.losses:
-            tell(say_loss(loss))
+            tell(loss.say())
     else:
         print_lines(render(report, query.by, width=terminal_width(), colour=use_colour(), drawn=drawn, trend=trend))
     if report.unread is not None:
@@ -182,7 +182,7 @@ def _render_check(check: UsageCheck) -> list[str]:
         lines.append(paint(f"differs: {one.what} of {at}, {one.session}: {one.problem}", "red", colour))
     if (more := len(check.differences) - _MOST_DIFFERENCES + check.more_differences) > 0:
         lines.append(f"… and {more:,} more (--json lists them)")
-    lines += [paint(say_loss(loss), "amber", colour) for loss in check.losses]
+    lines += [paint(loss.say(), "amber", colour) for loss in check.losses]
     if check.notice:
         lines.append(paint(check.notice, "amber", colour))
     if check.is_right:
@@ -195,18 +195,18 @@ def _render_check(check: UsageCheck) -> list[str]:
 def _rebuild(as_json: bool) -> int:
     notice, losses = rebuild_ledger(progress_bar())
     if as_json:
-        print_json({"schema": 1, "notice": notice, "losses": [loss._asdict() for loss in losses]})
+        print_json({"schema": 1, "notice": notice, "losses": losses})
     else:
-        print_lines([notice, *(paint(say_loss(loss), "amber", use_colour()) for loss in losses)])
+        print_lines([notice, *(paint(loss.say(), "amber", use_colour()) for loss in losses)])
     return 0
 
 
 def _acknowledge(as_json: bool) -> int:
     losses = acknowledge_losses()
     if as_json:
-        print_json({"schema": 1, "acknowledged": [loss._asdict() for loss in losses]})
+        print_json({"schema": 1, "acknowledged": losses})
     elif losses:
-        print_lines([f"acknowledged: {say_loss(loss).rpartition(' (')[0]}" for loss in losses])
+        print_lines([f"acknowledged: {loss.say().rpartition(' (')[0]}" for loss in losses])
     else:
         print_lines(["there are no known losses"])
     return 0
@@ -253,7 +253,7 @@ def _render_explanation(explanation: UsageExplanation, zone: tzinfo, *, colour: 
         kinds = ", ".join(f"{count:,} × {kind}" for kind, count in explanation.unrecorded.items())
         lines.append(f"- left a trace, but no tokens: {kinds}")
     lines.append("- this CLI never records: " + "; ".join(explanation.untraced))
-    lines += [f"- note: {say_loss(loss)}" for loss in explanation.losses]
+    lines += [f"- note: {loss.say()}" for loss in explanation.losses]
     if explanation.notice:
         lines.append(f"- note: {explanation.notice}")
     return lines

@@ -25,8 +25,8 @@ from msgspec import Struct
 
 from corral.errors import CorralError
 from corral.machine.places import DEMO_VARIABLE
+from corral.machine.probe import send_signal
 from corral.machine.processes import ProcessTable
-from corral.machine.signal import send_signal
 from corral.sidecar.atomic import Directory, replace
 from corral.sidecar.files import Unreadable, read_regular
 from corral.sidecar.identity import ProcessIdentity

@@ -23,10 +23,10 @@ from corral.demo.reference_agent import VERSION
 from corral.errors import CorralError
 from corral.hooks import install_hooks
 from corral.machine import places
-from corral.machine.signal import send_signal
+from corral.machine.probe import send_signal
 from corral.model.hook_install import Outcome
-from corral.model.opening import Agreement
 from corral.model.selection import Selection
+from corral.model.tab import Agreement
 from corral.model.terminal import Standing
 from corral.sessions import find_session, take_survey
 from corral.tabs import keep_tabs

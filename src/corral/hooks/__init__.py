@@ -24,45 +24,34 @@ def hook_providers() -> tuple[str, ...]:
 
 def read_statuses(provider: str | None, homes: Sequence[str] = ()) -> list[Status]:
     """Our hooks in each home of one provider, or of all: in those named, else in every home in force."""
-    from corral.hooks.settings import list_settings, report_failures
-    from corral.hooks.status import read_status
-    from corral.providers.asking import Asker
+    from corral.hooks.status import read_statuses
 
-    asker = Asker()
-    return [read_status(setting) for setting in list_settings(provider, homes, asker=asker)] + report_failures(asker)
+    return read_statuses(provider, homes)
 
 
 def install_hooks(provider: str | None, homes: Sequence[str] = ()) -> list[Done]:
     """Ask each CLI to report, in the homes that exist. Empty where there is none."""
-    from corral.hooks.install import install
-    from corral.hooks.settings import list_settings, refuse_failures
-    from corral.providers.asking import Asker
+    from corral.hooks.install import in_each_home, install
 
-    asker = Asker()
-    settings = list_settings(provider, homes, existing=True, asker=asker)
-    return [install(setting) for setting in settings] + refuse_failures(asker)
+    return in_each_home(install, provider, homes)
 
 
 def uninstall_hooks(provider: str | None, homes: Sequence[str] = ()) -> list[Done]:
     """Take our entries out again, in the homes that exist. Empty where there is none."""
-    from corral.hooks.install import uninstall
-    from corral.hooks.settings import list_settings, refuse_failures
-    from corral.providers.asking import Asker
+    from corral.hooks.install import in_each_home, uninstall
 
-    asker = Asker()
-    settings = list_settings(provider, homes, existing=True, asker=asker)
-    return [uninstall(setting) for setting in settings] + refuse_failures(asker)
+    return in_each_home(uninstall, provider, homes)
 
 
 def find_silence(provider: Provider, home: str) -> str | None:
     """Why this CLI, started now in this home, will not say which session it has; None where its word is expected."""
-    from corral.hooks.settings import find_silence
+    from corral.hooks.status import find_silence
 
     return find_silence(provider, home)
 
 
 def lack_hooks() -> bool:
     """Whether some CLI has a home here where `corral hooks install` would help."""
-    from corral.hooks.settings import lack_hooks
+    from corral.hooks.status import lack_hooks
 
     return lack_hooks()

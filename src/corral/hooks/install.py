@@ -5,86 +5,52 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
 
-from corral.hooks.command import find_interpreter, find_missing_file, hook_command
-from corral.hooks.edit import config_file
-from corral.hooks.edit.config_file import Changed, Snapshot
-from corral.hooks.edit.entries import EditRefused, Entry, decode_config
-from corral.hooks.file_change import last_change
-from corral.hooks.installed import Record, covers, read_record, record_path, reported_since
-from corral.hooks.placed_program import place_program
-from corral.hooks.targets import Format, config_path, events_for, find_rejection, format_of
+from corral.hooks.command import find_interpreter, find_missing_file, hook_command, place_program
+from corral.hooks.edit import EditRefused, Entry, Format, config_file, decode_config, find_rejection, format_of
+from corral.hooks.edit.config_file import Changed, Snapshot, last_change
+from corral.hooks.settings import Setting, events_for, list_settings
+from corral.hooks.status import Record, covers, read_record, record_path, reported_since, say_failure
 from corral.model.hook_install import Done, Outcome
-from corral.model.hook_target import HookTarget
+from corral.providers.asking import Asker
 from corral.version import __version__
 
 _ATTEMPTS = 20
 _BACKUPS_KEPT = 10
 
 
-class Setting(Struct, frozen=True, kw_only=True):
-    """One home, and where corral keeps its own files."""
-
-    target: HookTarget
-    home: str
-    state_dir: str
-    data_dir: str
-    versions: Sequence[str] = ()
-    """Versions of the CLI that are installed, as far as they are known."""
-    is_chosen: bool = False
-    """The home was named by the person, and advice must name it too; else corral finds it by itself."""
-
-    @property
-    def provider(self) -> str:
-        return self.target.provider
-
-    @property
-    def config_path(self) -> str:
-        return config_path(self.target, self.home)
-
-
-class _Plan(Struct, frozen=True):
-    """One edit: the configuration as it is, as it was without us, and as it shall be. None: no file."""
-
-    now: Snapshot
-    before: bytes | None
-    after: bytes | None
-    created: tuple[str, ...]
-
-
 def install(setting: Setting) -> Done:
-    """Asks the CLI of one home to report its sessions. Safe to repeat."""
+    """Ask the CLI of one home to report its sessions. Safe to repeat."""
     if not Path(setting.home).is_dir():
         return _refused(setting, f"{setting.home} does not exist: start {setting.provider} once, or give --home")
-    try:
-        _require_writable(setting.state_dir)
-        _require_writable(os.path.join(setting.state_dir, "hooks"))
-        place_program(setting.data_dir, setting.state_dir)
-        for _ in range(_ATTEMPTS):
-            plan = _plan_install(setting)
-            try:
-                return _carry_out_install(setting, plan)
-            except Changed:
-                time.sleep(0.005)
-    except EditRefused as refusal:
-        return _refused(setting, f"{setting.config_path}: {refusal}")
-    except OSError as error:
-        return _refused(setting, f"{error.filename or setting.config_path}: {error.strerror or error}")
-    return _refused(setting, f"{setting.config_path}: another program keeps changing it")
+    return _attempt(setting, _install_once)
 
 
 def uninstall(setting: Setting) -> Done:
-    """Takes our entries out. A configuration that nobody touched since gets its very bytes back."""
+    """Take our entries out. A configuration that nobody touched since gets its very bytes back."""
+    return _attempt(setting, _uninstall_once)
+
+
+def in_each_home(act: Callable[[Setting], Done], provider: str | None, homes: Sequence[str]) -> list[Done]:
+    """Install or uninstall in the homes that exist; refused for a provider that could not say where its hooks are."""
+    asker = Asker()
+    done = [act(setting) for setting in list_settings(provider, homes, existing=True, asker=asker)]
+    return done + [
+        Done(provider=told.provider, home="", config_path="", outcome=Outcome.REFUSED, message=say_failure(told))
+        for told in asker.degraded
+    ]
+
+
+def _attempt(setting: Setting, edit: Callable[[Setting], Done]) -> Done:
+    """Edit the configuration, and start over while another program changes it too."""
     try:
         for _ in range(_ATTEMPTS):
-            plan = _plan_uninstall(setting)
             try:
-                return _carry_out_uninstall(setting, plan)
+                return edit(setting)
             except Changed:
                 time.sleep(0.005)
     except EditRefused as refusal:
@@ -92,6 +58,62 @@ def uninstall(setting: Setting) -> Done:
     except OSError as error:
         return _refused(setting, f"{error.filename or setting.config_path}: {error.strerror or error}")
     return _refused(setting, f"{setting.config_path}: another program keeps changing it")
+
+
+def _install_once(setting: Setting) -> Done:
+    _require_writable(setting.state_dir)
+    _require_writable(os.path.join(setting.state_dir, "hooks"))
+    place_program(setting.data_dir, setting.state_dir)
+    now = config_file.read_snapshot(setting.config_path)
+    record = read_record(setting.state_dir, setting.provider, setting.home)
+    edit = format_of(setting.target.format, setting.target)
+    command = hook_command(setting.provider, setting.data_dir, setting.state_dir)
+    entries = [Entry(event, command) for event in events_for(setting.target, setting.versions)]
+    events = tuple(entry.event for entry in entries)
+    text = decode_config(now.data or b"")
+    is_there = now.data is not None and sorted(edit.find_entries(text)) == sorted(entries)
+    before = None if now.data is None or is_there else _without_us(now, text, edit, record)
+    clean = decode_config(before or b"")
+    after = text if is_there else edit.new_text(entries) if before is None else edit.add_entries(clean, entries)
+    rejection = find_rejection(setting.target, after)
+    broken = f"installed, but {rejection}: fix that entry" if rejection else None
+    if after.encode() == now.data:
+        if record is None or (record.command, record.events) != (command, events):
+            # The entries are there, and no record of how: an uninstall will take them out one by one.
+            _save_record(setting, command, events, "", None, ("hooks", *events), time.time())
+        return _done(setting, Outcome.BROKEN if broken else Outcome.UNCHANGED, broken or "already installed")
+    created = edit.list_missing(clean, entries) if before is not None else ()
+    since = (
+        time.time()
+        if record is None or now.data is None or _is_gap(text, setting, edit, record)
+        else reported_since(record)
+    )
+    backup = _back_up(setting, before)
+    if now.data is None:
+        os.makedirs(os.path.dirname(now.path), mode=0o700, exist_ok=True)
+    config_file.replace(now, after.encode())
+    _save_record(setting, command, events, config_file.digest_of(after.encode()), backup, created, since)
+    told = broken or f"reports {', '.join(events)}"
+    return _done(setting, Outcome.BROKEN if broken else Outcome.INSTALLED, told, backup)
+
+
+def _uninstall_once(setting: Setting) -> Done:
+    now = config_file.read_snapshot(setting.config_path)
+    path = record_path(setting.state_dir, setting.provider, setting.home)
+    after = None
+    if now.data is not None:
+        record = read_record(setting.state_dir, setting.provider, setting.home)
+        after = _without_us(now, decode_config(now.data), format_of(setting.target.format, setting.target), record)
+    if after == now.data:
+        path.unlink(missing_ok=True)
+        return _done(setting, Outcome.UNCHANGED, "no hooks of ours are in it")
+    backup = _back_up(setting, now.data)
+    if after is None:
+        config_file.remove(now)
+    else:
+        config_file.replace(now, after)
+    path.unlink(missing_ok=True)
+    return _done(setting, Outcome.REMOVED, "removed", backup)
 
 
 def _require_writable(directory: str) -> None:
@@ -101,75 +123,11 @@ def _require_writable(directory: str) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), directory)
 
 
-def _plan_install(setting: Setting) -> _Plan:
-    now = config_file.read_snapshot(setting.config_path)
-    edit = format_of(setting.target.format, setting.target)
-    entries = _entries(setting)
-    if now.data is None:
-        return _Plan(now, None, edit.new_text(entries).encode(), ())
-    text = decode_config(now.data)
-    if sorted(edit.find_entries(text)) == sorted(entries):
-        return _Plan(now, None, now.data, ())
-    record = read_record(setting.state_dir, setting.provider, setting.home)
-    base = _without_us(now, text, edit, record)
-    if base is None:
-        return _Plan(now, None, edit.new_text(entries).encode(), ())
-    clean = decode_config(base)
-    return _Plan(now, base, edit.add_entries(clean, entries).encode(), edit.list_missing(clean, entries))
-
-
-def _carry_out_install(setting: Setting, plan: _Plan) -> Done:
-    record = read_record(setting.state_dir, setting.provider, setting.home)
-    command = _command(setting)
-    events = tuple(entry.event for entry in _entries(setting))
-    assert plan.after is not None
-    rejection = find_rejection(setting.target, decode_config(plan.after))
-    broken = f"installed, but {rejection}: fix that entry" if rejection else None
-    if plan.after == plan.now.data:
-        if record is None or (record.command, record.events) != (command, events):
-            # The entries are there, and no record of how: an uninstall will take them out one by one.
-            _save_record(setting, command, events, "", None, ("hooks", *events), time.time())
-        return _done(setting, Outcome.BROKEN if broken else Outcome.UNCHANGED, broken or "already installed")
-    since = time.time() if record is None or _is_gap(plan.now, setting, record) else reported_since(record)
-    backup = _back_up(setting, plan.before)
-    if plan.now.data is None:
-        os.makedirs(os.path.dirname(plan.now.path), mode=0o700, exist_ok=True)
-    config_file.replace(plan.now, plan.after)
-    _save_record(setting, command, events, config_file.digest_of(plan.after), backup, plan.created, since)
-    told = broken or f"reports {', '.join(events)}"
-    return _done(setting, Outcome.BROKEN if broken else Outcome.INSTALLED, told, backup)
-
-
-def _is_gap(now: Snapshot, setting: Setting, record: Record) -> bool:
+def _is_gap(text: str, setting: Setting, edit: Format, record: Record) -> bool:
     """Whether the entries that we are about to replace were not all there, or could not run."""
-    text = decode_config(now.data or b"")
-    edit = format_of(setting.target.format, setting.target)
     found = [entry for entry in edit.find_entries(text) if entry.command == record.command]
     could_run = find_missing_file(record.command) is None and edit.find_switch_off(text) is None
     return not (covers(found, record.events) and could_run and find_rejection(setting.target, text) is None)
-
-
-def _plan_uninstall(setting: Setting) -> _Plan:
-    now = config_file.read_snapshot(setting.config_path)
-    if now.data is None:
-        return _Plan(now, None, None, ())
-    record = read_record(setting.state_dir, setting.provider, setting.home)
-    edit = format_of(setting.target.format, setting.target)
-    return _Plan(now, now.data, _without_us(now, decode_config(now.data), edit, record), ())
-
-
-def _carry_out_uninstall(setting: Setting, plan: _Plan) -> Done:
-    record = record_path(setting.state_dir, setting.provider, setting.home)
-    if plan.after == plan.now.data:
-        record.unlink(missing_ok=True)
-        return _done(setting, Outcome.UNCHANGED, "no hooks of ours are in it")
-    backup = _back_up(setting, plan.now.data)
-    if plan.after is None:
-        config_file.remove(plan.now)
-    else:
-        config_file.replace(plan.now, plan.after)
-    record.unlink(missing_ok=True)
-    return _done(setting, Outcome.REMOVED, "removed", backup)
 
 
 def _without_us(now: Snapshot, text: str, edit: Format, record: Record | None) -> bytes | None:
@@ -181,15 +139,6 @@ def _without_us(now: Snapshot, text: str, edit: Format, record: Record | None) -
         if found.data is not None:
             return found.data
     return edit.remove_entries(text, record.created if record else ()).encode() or (None if edit.is_ours else b"")
-
-
-def _entries(setting: Setting) -> list[Entry]:
-    command = _command(setting)
-    return [Entry(event, command) for event in events_for(setting.target, setting.versions)]
-
-
-def _command(setting: Setting) -> str:
-    return hook_command(setting.provider, setting.data_dir, setting.state_dir)
 
 
 def _back_up(setting: Setting, data: bytes | None) -> str | None:

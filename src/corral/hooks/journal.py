@@ -60,7 +60,7 @@ def read_journals(state_dir: str, provider: str) -> list[Journal | Skipped]:
 
 
 def read_journal(path: str, provider: str) -> Journal | Skipped:
-    """One journal. The identity in it must be the one in its name: a copied file tells of another process."""
+    """One journal. The identity in it must be the one in its name: a copied file is about another process."""
     found = read_regular(path, MAX_BYTES)
     if not isinstance(found, FileBytes):
         return Skipped(provider=provider, path=path, reason=found.reason)
@@ -111,12 +111,12 @@ def _list_journals(directory: str, provider: str) -> Iterator[Journal | Skipped]
 
 
 def _find_missed(directory: str, names: Iterable[str]) -> dict[str, JournalEventKind]:
-    """The journals that lack a report: its mark is still there, and who was to write it is not."""
+    """The journals that lack a report: its mark is still there, and its writer is gone."""
     missed: dict[str, JournalEventKind] = {}
     for name in names:
         about, _, rest = name.removeprefix(".").partition(".")
         writer, _, rest = rest.partition(".")
-        # In this order: who has written it takes the mark away before it ends.
+        # In this order: a writer removes its mark before it ends.
         if name.endswith(MARK) and not _runs(writer) and os.path.lexists(os.path.join(directory, name)):
             is_end = rest.startswith(f"{JournalEventKind.END}.")
             known = missed.get(f"{about}.json", JournalEventKind.END)

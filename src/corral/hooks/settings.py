@@ -5,19 +5,35 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from msgspec import structs
+from msgspec import Struct
 
-from corral.hooks.install import Setting
-from corral.hooks.status import Status, install_command, read_status
-from corral.hooks.targets import list_versions
 from corral.machine import places
-from corral.model.hook_install import Done, Outcome
 from corral.model.hook_target import HookTarget
-from corral.model.session import Degraded
 from corral.providers.asking import Asker
 from corral.providers.contract import Environment, Provider
 from corral.providers.registry import all_providers
 from corral.providers.settings import read_settings
+
+
+class Setting(Struct, frozen=True, kw_only=True):
+    """One home, and where corral keeps its own files."""
+
+    target: HookTarget
+    home: str
+    state_dir: str
+    data_dir: str
+    versions: Sequence[str] = ()
+    """Versions of the CLI that are installed, as far as they are known."""
+    is_chosen: bool = False
+    """A person named this home, so advice must name it too; else corral finds it by itself."""
+
+    @property
+    def provider(self) -> str:
+        return self.target.provider
+
+    @property
+    def config_path(self) -> str:
+        return os.path.join(self.home, self.target.config_name)
 
 
 def hook_providers() -> tuple[str, ...]:
@@ -26,80 +42,6 @@ def hook_providers() -> tuple[str, ...]:
     takes = {provider.name: find_target(provider, asker) is not None for provider in all_providers()}
     failed = {told.provider for told in asker.degraded}
     return tuple(name for name, is_target in takes.items() if is_target or name in failed)
-
-
-def find_target(provider: Provider, asker: Asker) -> HookTarget | None:
-    """Where it takes hooks of ours; None if it does not, or if it failed, which the asker tells."""
-    return asker.ask(provider, "find its hooks", provider.hooks, lambda _: None)
-
-
-def find_silence(provider: Provider, home: str) -> str | None:
-    """Why this CLI, started now in this home, will not say which session it has; None where its word is expected."""
-    capabilities = provider.capabilities
-    if not capabilities.needs_hooks:
-        return None
-    asker = Asker()
-    statuses = [read_status(setting) for setting in list_settings(provider.name, [home], asker=asker)]
-    if failed := asker.degraded:
-        return f"{capabilities.title} reports its session only through hooks, and {say_failure(failed[0])}"
-    if all(status.installed and not status.problems for status in statuses):
-        return None
-    problem = next((problem for status in statuses for problem in status.problems), "they are not installed")
-    return f"{capabilities.title} reports its session only through hooks, and {problem}"
-
-
-def read_hook_status(provider: str, home: str, *, is_found: bool) -> tuple[Setting, Status] | None:
-    """Our hooks in one home; None where the CLI takes none. `is_found`: corral finds this home by itself."""
-    for setting in list_settings(provider, [home]):
-        setting = structs.replace(setting, is_chosen=not is_found)
-        return setting, read_status(setting)
-    return None
-
-
-def advise_hooks(setting: Setting, status: Status) -> str | None:
-    """What would make the CLI of this home report: a command, or what only the person can mend; None: it does."""
-    if status.problems:
-        return status.remedy or f"fix {status.config_path}: {status.problems[0]}"
-    return None if status.installed else install_command(setting)
-
-
-def lack_hooks() -> bool:
-    """Some CLI that tells its session through hooks alone has a home here where `corral hooks install` would help."""
-    needing = [provider.name for provider in all_providers() if provider.capabilities.needs_hooks]
-    for setting in (one for name in needing for one in list_settings(name, existing=True)):
-        status = read_status(setting)
-        if status.home_exists and (status.remedy is not None or not (status.installed or status.problems)):
-            return True
-    return False
-
-
-def say_failure(told: Degraded) -> str:
-    return f"corral could not {told.step}: {told.reason}"
-
-
-def report_failures(asker: Asker) -> list[Status]:
-    """The providers that could not say where their hooks are, each as a status with that problem."""
-    return [
-        Status(
-            provider=told.provider,
-            home="",
-            config_path="",
-            home_exists=False,
-            installed=False,
-            installed_at=None,
-            events=(),
-            problems=(say_failure(told),),
-        )
-        for told in asker.degraded
-    ]
-
-
-def refuse_failures(asker: Asker) -> list[Done]:
-    """The same of an installation."""
-    return [
-        Done(provider=told.provider, home="", config_path="", outcome=Outcome.REFUSED, message=say_failure(told))
-        for told in asker.degraded
-    ]
 
 
 def list_settings(
@@ -142,3 +84,33 @@ def list_settings(
             for home in homes
         ]
     return settings
+
+
+def find_target(provider: Provider, asker: Asker) -> HookTarget | None:
+    """Where it takes our hooks; None if it takes none, or if it failed: see `asker.degraded`."""
+    return asker.ask(provider, "find its hooks", provider.hooks, lambda _: None)
+
+
+def list_versions(target: HookTarget, path_variable: str) -> list[str]:
+    """The versions of the CLI on PATH, read from their files; empty where the version makes no difference."""
+    from corral.providers.kit.programs import find_on_path, identify
+
+    if not target.later_events:
+        return []
+    paths = (path for command in target.commands for path in find_on_path(command, path_variable))
+    return [found.version for found in map(identify, paths) if found and found.product == target.product]
+
+
+def events_for(target: HookTarget, versions: Sequence[str]) -> tuple[str, ...]:
+    """The events to ask for, given the versions of the CLI that are installed, as far as they are known."""
+    later = (
+        event.event
+        for event in target.later_events
+        if versions and all(_is_proven(version, event.since) for version in versions)
+    )
+    return (*target.events, *later)
+
+
+def _is_proven(version: str, since: tuple[int, ...]) -> bool:
+    numbers = version.split("-")[0].split(".")
+    return all(number.isdecimal() for number in numbers) and tuple(map(int, numbers)) >= since

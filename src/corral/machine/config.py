@@ -32,7 +32,7 @@ class Config(Struct, frozen=True, kw_only=True):
     prices: Mapping[str, OwnPrice] = {}
     """Own prices by model name."""
     currency: Currency | None = None
-    """In which money is shown; None: US dollars, as the prices are."""
+    """The currency in which money is shown; None: US dollars, like the prices."""
     plans: Mapping[str, Decimal] = {}
     """What a plan costs a month, in that currency; only shown."""
     budgets: Mapping[str, Decimal] = {}
@@ -40,16 +40,16 @@ class Config(Struct, frozen=True, kw_only=True):
     detach_key: str = "ctrl-\\"
     """What leaves an attached terminal: `ctrl-` and a letter or one of `\\ ] ^ _`."""
     problem: str | None = None
-    """Why the file could not be used; the defaults hold then."""
+    """Why the file could not be used; then the defaults are in force."""
 
 
 def config_path() -> str:
-    """Where the file lies, whether it exists or not."""
+    """Where the file is, whether it exists or not."""
     return os.path.join(config_dir(), "config.toml")
 
 
 def read_config() -> Config:
-    """The configuration in force; a broken file is told, and the defaults are used."""
+    """The configuration in force; of a broken file `problem` says why, and the defaults are used."""
     path = config_path()
     # A dotfile may be a link; what it leads to must be a file.
     content = read_regular(os.path.realpath(path), _LARGEST)

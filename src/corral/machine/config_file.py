@@ -1,9 +1,8 @@
-"""What may stand in the configuration file, and what it means. Only read where there is a file."""
+"""What may be in the configuration file, and what it means. Only read where there is a file."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Annotated, Literal
 
@@ -33,23 +32,23 @@ class _File(Struct, forbid_unknown_fields=True):
 
 
 def parse_config(path: str, data: bytes) -> Config:
-    """Raises ValueError for what is no TOML, no known setting, or makes no sense."""
+    """Raises ValueError for what is not TOML, not a known setting, or makes no sense."""
     found = msgspec.toml.decode(data, type=_File)
     return Config(
         path=path,
         exists=True,
         homes={name: tuple(_path(f"homes.{name}", one) for one in paths) for name, paths in found.homes.items()},
         programs={name: _path(f"programs.{name}", program) for name, program in found.programs.items()},
-        prices=to_own_prices(found.prices),
-        currency=to_currency(found.currency),
+        prices={name: _to_own_price(name, setting) for name, setting in found.prices.items()},
+        currency=_to_currency(found.currency),
         detach_key=found.terminals.detach_key,
-        plans={name: to_decimal(price) for name, price in found.plans.items()},
-        budgets={period: to_decimal(amount) for period, amount in found.budget.items()},
+        plans={name: _to_decimal(price) for name, price in found.plans.items()},
+        budgets={period: _to_decimal(amount) for period, amount in found.budget.items()},
     )
 
 
 def _path(setting: str, text: str) -> str:
-    """The same wherever corral is called."""
+    """An absolute path, so that it means the same wherever corral is called."""
     path = os.path.expanduser(text)
     if not os.path.isabs(path):
         raise ValueError(f"{setting}: {text!r} must be an absolute path, or begin with ~/")
@@ -78,21 +77,16 @@ Plan = Annotated[float, Meta(ge=0, le=1e9)]
 BudgetSetting = Annotated[float, Meta(gt=0, le=1e9)]
 
 
-def to_own_prices(settings: Mapping[str, PriceSetting]) -> dict[str, OwnPrice]:
-    """By model name. Raises ValueError that names the setting which can't be used."""
-    return {name: _to_own_price(name, setting) for name, setting in settings.items()}
-
-
-def to_currency(setting: CurrencySetting | None) -> Currency | None:
+def _to_currency(setting: CurrencySetting | None) -> Currency | None:
     """None where none is set. Raises ValueError for a rate that makes no sense."""
     if setting is None:
         return None
     if setting.code == "USD" and setting.rate != 1:
         raise ValueError("currency: prices are in USD, so its rate is 1")
-    return Currency(setting.code, to_decimal(setting.rate))
+    return Currency(setting.code, _to_decimal(setting.rate))
 
 
-def to_decimal(value: float) -> Decimal:
+def _to_decimal(value: float) -> Decimal:
     """The number as the person wrote it."""
     return Decimal(int(value) if value == int(value) else str(value))
 
@@ -123,7 +117,7 @@ def _optional_picos(rate: float | None, where: str) -> int | None:
 
 
 def _picos(rate: float, where: str) -> int:
-    picos = to_decimal(rate) * 10**6
+    picos = _to_decimal(rate) * 10**6
     if picos != int(picos):
         raise ValueError(f"{where}: {rate} has more than six decimals")
     return int(picos)

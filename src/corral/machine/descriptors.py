@@ -1,11 +1,11 @@
-"""Descriptors: how many this process may open, what others get of that, and waiting for one however high it is."""
+"""File descriptors: how many this process and its children may open, and waiting for one, whatever its number."""
 
 from __future__ import annotations
 
 import os
 
 _MOST = 65_536
-"""More would serve nobody, and there are programs that close every descriptor there may be before they begin."""
+"""More would help nobody, and some programs close every possible descriptor when they start."""
 _given: int | None = None
 """The soft limit this process was started with, once it has raised it."""
 

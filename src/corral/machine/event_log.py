@@ -1,4 +1,4 @@
-"""A log for machines: one JSON object per line, rotated; it never carries what was typed or shown."""
+"""A log for machines: one JSON object per line, rotated; it never contains what was typed or shown."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ _UNSAFE = re.compile(rb"\x7f|\xc2[\x80-\x9f]|\xd8\x9c|\xe2\x80[\x8e\x8f\xa8-\xae
 
 
 def encode_json(body: object, *, indent: int | None = None) -> bytes:
-    """On one line, or indented. Bytes of a path that are no UTF-8 appear as \\udcXX, as Python names them."""
+    """On one line, or indented. Bytes of a path that are not UTF-8 appear as \\udcXX, as Python names them."""
     try:
         data = msgspec.json.encode(body)
     except UnicodeEncodeError:

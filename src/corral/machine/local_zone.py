@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, tzinfo
 
 
 class LocalZone(tzinfo):
-    """Local time by the offset of that very moment, not by today's."""
+    """Local time by the offset at that moment, not by today's."""
 
     def fromutc(self, dt: datetime) -> datetime:
         return datetime.fromtimestamp(dt.replace(tzinfo=UTC).timestamp()).replace(tzinfo=self)

@@ -10,7 +10,7 @@ TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 _READ = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0)
 _WHOLE = 4096
 _IN_PIECES = ("maps", "net/tcp", "net/tcp6")
-"""Handed out in pieces of their own size: a short one is not the last."""
+"""The kernel gives these in pieces of any size: a short piece is not the last."""
 _KERNEL_THREAD = 0x00200000
 _FORKED_WITHOUT_EXEC = 0x00000040
 _NS_PIDS = re.compile(rb"^NSpid:\t([\d\t]+)$", re.MULTILINE)
@@ -32,7 +32,7 @@ class Stat(NamedTuple):
 
 
 class Account(NamedTuple):
-    """What /proc/PID/stat says besides: the groups a process is in, and what it uses."""
+    """What else /proc/PID/stat says: the groups a process is in, and what it uses."""
 
     stat: Stat
     group: int
@@ -51,7 +51,7 @@ class Descriptor(NamedTuple):
 
 
 def parse_stat(line: bytes) -> Stat:
-    """Raises ValueError or IndexError for what is no stat line (an emptied file of a process that ended)."""
+    """Raises ValueError or IndexError for what is not a stat line (an emptied file of a process that ended)."""
     # comm may contain anything, ")" and spaces included: fields are counted after the last parenthesis.
     close = line.rindex(b")")
     fields = line[close + 2 :].split(None, 20)
@@ -67,7 +67,7 @@ def parse_stat(line: bytes) -> Stat:
 
 
 def parse_account(line: bytes) -> Account:
-    """As above. Apart from it, since `corral ps` reads many and needs none of this."""
+    """As above. Separate, since `corral ps` reads many lines and needs none of this."""
     stat = parse_stat(line)
     fields = line[line.rindex(b")") + 2 :].split(None, 22)
     return Account(stat, int(fields[2]), int(fields[3]), sum(map(int, fields[11:15])), int(fields[21]))
@@ -108,7 +108,7 @@ def read_link(pid: int | str, name: str) -> str | None:
 
 
 def has_ended(pid: int, start_ticks: int) -> bool:
-    """Whether the process that began then is no more, or a zombie."""
+    """Whether the process that began then has ended, or is a zombie."""
     stat = read_stat(pid)
     return stat is None or stat.start_ticks != start_ticks or stat.state in "ZX"
 

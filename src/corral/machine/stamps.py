@@ -1,6 +1,6 @@
 """Looking at thousands of files: their times, sizes and inodes, by two processes where that pays.
 
-A look costs microseconds in the kernel and cannot be batched; at 20,000 sessions it is most of what a listing
+A look costs microseconds in the kernel and can't be batched; at 20,000 sessions it is most of what a listing
 takes. A forked child looks at half of them and leaves what it saw in shared memory.
 """
 
@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 _WORTH_FORKING = 8_000
 _OWN_SHARE = 0.45
-"""What the parent looks at itself: it has the cache to read besides."""
+"""The parent's share of the work: it also has to read the cache."""
 FIELDS = 5
 """Numbers for each name: mtime in ns, size in bytes, inode, mode, ctime in ns. All -1: nothing is there, or it can't be
-seen. The last alone tells of a file that was written in place and given its old time again."""
+seen. Only the last shows a file that was written in place and given its old time again."""
 _SIZE = 8 * FIELDS
 _NOTHING = (-1,) * FIELDS
 
@@ -93,7 +93,7 @@ def _look(group: Group) -> bytes:
 
 
 def to_stamp(seen: os.stat_result) -> tuple[int, ...]:
-    """The numbers of something that was looked at otherwise."""
+    """The same numbers, from a stat result."""
     return seen.st_mtime_ns, seen.st_size, seen.st_ino, seen.st_mode, seen.st_ctime_ns
 
 

@@ -64,7 +64,7 @@ def readable(message: str) -> str:
 
 
 def _cut(text: str, kept: int = 80) -> str:
-    """Its begin and its end; the end of a message says what is wrong."""
+    """Its beginning and its end; the end of a message says what is wrong."""
     left_out = len(text) - kept - kept // 2
     return f"{text[:kept]}…[{left_out} more]…{text[-(kept // 2) :]}"
 

@@ -1,4 +1,4 @@
-"""Which directories a listing looked into, and what it found there: so that the next one need not look again."""
+"""Which directories a listing read, and what it found there: so that the next one need not read them again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Visits:
         self.directories.pop(path, None)
 
     def tie(self, path: str, log: str) -> None:
-        """What appears in a directory comes with growth of that log: looking at the log is enough."""
+        """What appears in a directory comes with growth of that log: checking the log is enough."""
         names = self.directories.pop(path, None)
         if names is not None:
             self.tied[log] = names

@@ -1,7 +1,7 @@
-"""Being told of changes in directories: one inotify instance, directories only, and nothing lost without a word.
+"""Watching for changes: in directories by inotify, of a process that ends by its pidfd, of new ones by a list.
 
-Written out here, as the usual library wakes up twenty times a second while nothing happens, watches whole trees
-and does not say when the kernel dropped events (docs/decisions/012-server.md).
+inotify is written out here: the usual library wakes up twenty times a second while nothing happens, watches whole
+trees, and does not say when the kernel dropped events (docs/decisions/012-server.md).
 """
 
 from __future__ import annotations
@@ -11,7 +11,14 @@ import errno
 import os
 import struct
 import sys
+import time
+from collections.abc import Collection
 from typing import NamedTuple
+
+from corral.machine import procfs
+from corral.machine.processes import Process, ProcessTable
+from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.processes import read_identity
 
 _MODIFY, _MOVED_FROM, _MOVED_TO, _CREATE, _DELETE = 0x2, 0x40, 0x80, 0x100, 0x200
 _DELETE_SELF, _MOVE_SELF = 0x400, 0x800
@@ -22,7 +29,7 @@ _READ = 1 << 16
 
 
 class NoWatching(Exception):
-    """The system does not tell of changes, or of no more directories than it does already; and why."""
+    """The system reports no changes, or no more directories can be watched; and why."""
 
 
 class Change(NamedTuple):
@@ -104,3 +111,88 @@ class DirectoryWatch:
             self._numbers.pop(path, None)
         if not removed:
             self._libc.inotify_rm_watch(self.fd, number)
+
+
+# --- processes
+
+
+_LOOK_SECONDS = 0.4
+_REST = 200.0
+"""After a look comes a pause this many times as long: it costs half a percent of a core at most."""
+_YOUNG_SECONDS = 4.0
+"""How long a new process is looked at again: a launcher becomes the agent by exec, with the same PID."""
+
+
+class NewProcesses:
+    """Processes that have begun since the last look. No kernel reports them to an ordinary user: lists are compared.
+
+    A process that becomes an agent when it is old is not seen here.
+    """
+
+    def __init__(self) -> None:
+        self.due = 0.0
+        """When to look next, on the monotonic clock."""
+        self._known = set(procfs.list_pids())
+        self._young: dict[str, float] = {}
+        """New ones, and until when they count as new."""
+
+    def look(self) -> ProcessTable | None:
+        """The new processes and those that were new a moment ago; None when there are none."""
+        begun = time.monotonic()
+        names = set(procfs.list_pids())
+        for name in names - self._known:
+            self._young[name] = begun + _YOUNG_SECONDS
+        self._known = names
+        self._young = {name: until for name, until in self._young.items() if name in names and until > begun}
+        table = ProcessTable(self._young) if self._young else None
+        ended = time.monotonic()
+        self.due = ended + max(_LOOK_SECONDS, _REST * (ended - begun))
+        return table
+
+    def settle(self, process: Process) -> None:
+        """It is known what this one is: it need not be looked at again."""
+        self._young.pop(str(process.pid), None)
+
+
+class ExitWatch:
+    """The ends of some processes, each held by a pidfd, so that the kernel reports it. For one thread.
+
+    Where there are no pidfds, or no descriptors left, nothing is reported.
+    """
+
+    def __init__(self) -> None:
+        self._held: dict[ProcessIdentity, int] = {}
+
+    @property
+    def fds(self) -> Collection[int]:
+        """What to poll: readable when one has ended."""
+        return self._held.values()
+
+    def follow(self, wanted: Collection[ProcessIdentity]) -> bool:
+        """These and no others from now on. True when one of them has ended already."""
+        for identity in [one for one in self._held if one not in wanted]:
+            os.close(self._held.pop(identity))
+        missed = False
+        for identity in wanted:
+            if identity in self._held or not hasattr(os, "pidfd_open"):
+                continue
+            try:
+                fd = os.pidfd_open(identity.pid)
+            except ProcessLookupError:
+                missed = True
+                continue
+            except OSError:
+                continue
+            if read_identity(identity.pid) == identity:
+                self._held[identity] = fd
+            else:
+                os.close(fd)
+                missed = True
+        return missed
+
+    def take(self, ready: Collection[int]) -> bool:
+        """Whether one of them has ended, by what the poll gave; it is not followed any more."""
+        ended = [identity for identity, fd in self._held.items() if fd in ready]
+        for identity in ended:
+            os.close(self._held.pop(identity))
+        return bool(ended)

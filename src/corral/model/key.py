@@ -35,11 +35,11 @@ class Home(Struct, frozen=True, kw_only=True):
     origin: str
     """How it was found, in words: "default", "KIMI_SHARE_DIR", "config", "pid 4711", "journal"."""
     places: Mapping[str, str] = {}
-    """Further directories of the same home, by the provider's own names for them; those that are the root are not."""
+    """Further directories of the same home, by the provider's own names for them; the root itself is not among them."""
 
 
 def are_valid_ids(session_ids: Sequence[str]) -> bool:
-    """The same of many at once, in a few steps however many there are: a listing asks this of thousands.
+    """The same for many at once, in a few steps however many there are: a listing asks this of thousands.
 
     False means that at least one of them has to be asked about alone.
     """

@@ -47,29 +47,25 @@ class Share(Struct, frozen=True, kw_only=True):
     adopted: tuple[Adopted, ...] = ()
 
 
-class SharedTree(Struct, frozen=True, kw_only=True):
-    """A process that serves several sessions, with its descendants: charged to none of them."""
+class Tree(Struct, frozen=True, kw_only=True):
+    """A process with its descendants that is charged to no session: it serves several, or may be some session's."""
 
     pid: int
     sessions: tuple[SessionKey, ...]
+    """Those that it serves; of a stray, those that it may belong to."""
     pids: tuple[int, ...]
-
-
-class StrayTree(Struct, frozen=True, kw_only=True):
-    """A process whose parent is gone and that may be a session's, with its descendants: counted for none."""
-
-    pid: int
-    maybe: tuple[SessionKey, ...]
-    reason: str
-    pids: tuple[int, ...]
+    reason: str | None = None
+    """Of a stray: why it is not known whose it is."""
 
 
 class Division(Struct, frozen=True, kw_only=True):
     """A snapshot divided: every process is in one part at most."""
 
     shares: dict[SessionKey, Share]
-    shared: tuple[SharedTree, ...]
-    strays: tuple[StrayTree, ...]
+    shared: tuple[Tree, ...]
+    """Each serves several sessions."""
+    strays: tuple[Tree, ...]
+    """Each has lost its parent, and may be a session's."""
 
 
 class MemoryKind(StrEnum):
@@ -118,19 +114,10 @@ class MeteredSession(Struct, frozen=True, kw_only=True):
     """Of one CPU, since the look before; None in a first look."""
 
 
-class MeteredShared(Struct, frozen=True, kw_only=True):
-    """A shared process, with its descendants."""
+class MeteredTree(Struct, frozen=True, kw_only=True):
+    """What a tree uses that is charged to no session."""
 
-    tree: SharedTree
-    name: str
-    use: Use
-    cpu_percent: float | None = None
-
-
-class MeteredStray(Struct, frozen=True, kw_only=True):
-    """A process that may be a session's, with its descendants."""
-
-    tree: StrayTree
+    tree: Tree
     name: str
     use: Use
 
@@ -141,6 +128,6 @@ class Metering(Struct, frozen=True, kw_only=True):
     hostname: str
     taken_at: float
     sessions: tuple[MeteredSession, ...]
-    shared: tuple[MeteredShared, ...] = ()
-    strays: tuple[MeteredStray, ...] = ()
+    shared: tuple[MeteredTree, ...] = ()
+    strays: tuple[MeteredTree, ...] = ()
     degraded: tuple[Degraded, ...] = ()

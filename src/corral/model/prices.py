@@ -126,3 +126,8 @@ class ModelRates(Struct, frozen=True, kw_only=True):
     dated: str
     """The day of which the source is; empty for the person's own prices."""
     assumed: bool = False
+
+    @property
+    def origin(self) -> str:
+        """Where the price comes from, with its day."""
+        return f"{self.source} ({self.dated})" if self.dated else self.source

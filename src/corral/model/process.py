@@ -7,23 +7,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from corral.sidecar.identity import ProcessIdentity
-
-__all__ = [
-    "NOTHING",
-    "WHOLE_HOME",
-    "DirectoryId",
-    "HostFacts",
-    "Opening",
-    "OwnLog",
-    "ProbeFacts",
-    "ProcessIdentity",
-    "ProcessMode",
-    "ProcessState",
-    "Reach",
-    "Recognised",
-    "ToldByChild",
-]
+from corral.sidecar.identity import ProcessIdentity as ProcessIdentity
 
 
 class ProcessMode(StrEnum):
@@ -52,7 +36,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     ids: tuple[str, ...] = ()
     """These, wherever they ran."""
     renamed: bool = True
-    """Its directory may have been renamed, and the paths that it knows are not known: then all that are gone count."""
+    """Its directory may have been renamed, and its paths are not known: then sessions count whose directory is gone."""
 
 
 WHOLE_HOME = Reach()
@@ -82,7 +66,7 @@ class OwnLog(Struct, frozen=True, kw_only=True):
     openings: tuple[Opening, ...] = ()
     """From its start to its own last line; each may be another process's, or forged."""
     whole: bool = False
-    """Its own lines are surely among these: all that it can have written since it began was read."""
+    """Its own lines are certainly among these: all that it can have written since it began was read."""
     has_begun: bool = True
     """It has opened a session, or begun to serve many; before that it has none."""
     beside_server: bool = False
@@ -138,7 +122,7 @@ class Recognised(Struct, frozen=True, kw_only=True):
     without_session: bool = False
     """The CLI's own evidence says that it has no session yet, whatever else is known of it."""
     never_reports: bool = False
-    """In this mode its CLI runs no hooks, or nothing shows that it is in another: that it is silent says nothing."""
+    """In this mode its CLI runs no hooks, or may be such a mode: its silence says nothing."""
     shares_mounts: bool = True
     """A path means the same to it and to us: it is in no container."""
     reaches: dict[str, Reach] | None = None
@@ -202,4 +186,4 @@ class HostFacts(Struct, frozen=True, kw_only=True):
     uts_ns_is_initial: bool
     uid: int
     ticks_per_second: float = 100.0
-    """In which start ticks are counted."""
+    """The unit of start ticks."""

@@ -68,7 +68,7 @@ class Refusal(StrEnum):
 
 
 class Command(Struct, frozen=True):
-    """Something one can do by typing it: a line for a shell, whole as it stands."""
+    """Something one can do by typing it: a whole line for a shell."""
 
     line: str
 
@@ -88,7 +88,7 @@ def list_commands(remedy: Iterable[Remedy]) -> tuple[str, ...]:
 
 
 class Attach(Struct, frozen=True, kw_only=True, tag="attach", tag_field="kind"):
-    """A living process serves it: go there."""
+    """A running process serves it: go there."""
 
     pid: int
     terminal: str | None = None
@@ -124,11 +124,11 @@ class Start(Struct, frozen=True, kw_only=True, tag="start", tag_field="kind"):
     cwd: str
     env: dict[str, str]
     key: SessionKey | None
-    """The session it will be, where the caller may choose the id; None where only the CLI's own word will tell."""
+    """The session it will be, where the caller may choose the id; None where only the CLI will say it."""
 
 
 class Wait(Struct, frozen=True, kw_only=True, tag="wait", tag_field="kind"):
-    """corral launched it and waits for the provider's first word."""
+    """corral launched it and waits for the provider's first report."""
 
     pid: int
 
@@ -146,7 +146,7 @@ class Refused(Struct, frozen=True, kw_only=True, tag="refused", tag_field="kind"
 
     reason: Refusal
     message: str
-    """What is so, in one sentence."""
+    """What is the case, in one sentence."""
     remedy: tuple[Remedy, ...] = ()
     loss: Loss | None = None
     """The only objection, if it is one: what a resume would drop. The person may agree to that."""
@@ -167,7 +167,7 @@ class Program(Struct, frozen=True, kw_only=True):
     provider: str
     path: str
     version: str | None
-    """None when it could not be told without running it."""
+    """None when that is not known without running it."""
     problem: str | None = None
     """Why it can't be used: a tombstone release, a version never proven."""
 

@@ -1,11 +1,13 @@
-"""The answer: one session with its verdict and how to get back into it, and a whole survey of them."""
+"""The answer: one session with its verdict, how it appears and how to get back in; and a whole survey of them."""
 
 from __future__ import annotations
+
+from enum import StrEnum
 
 from msgspec import Struct
 
 from corral.model.key import Home, SessionKey
-from corral.model.process import ProcessMode
+from corral.model.process import ProcessMode, Recognised
 from corral.model.record import SessionRecord, Skipped
 from corral.model.restore import RestorePlan
 from corral.model.verdict import Activity, Liveness, SessionVerdict, State
@@ -67,7 +69,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
     @property
     def silence(self) -> str | None:
-        """Of one that corral has started: why its provider will not say so. None where its word is expected."""
+        """Of one that corral has started: why its provider will not say so. None where a report is expected."""
         if self.state is not State.PENDING:
             return None
         return next((judged.claim.silence for judged in self.verdict.evidence if judged.claim.silence), None)
@@ -77,7 +79,7 @@ class Session(Struct, frozen=True, kw_only=True):
         """Of a session that can't be checked from here: who claims it, in a few words, the same in every view."""
         if self.state is not State.ELSEWHERE:
             return None
-        # Of a container or a namespace the name may be this host's own: it would say nothing.
+        # A container may have the name of this host: then the name says nothing.
         away = next((judged for judged in self.verdict.evidence if judged.elsewhere), None)
         named = away is not None and away.liveness is Liveness.REMOTE and away.claim.hostname
         return f"claimed by {named}" if named else "elsewhere"
@@ -108,6 +110,19 @@ class AgentProcess(Struct, frozen=True, kw_only=True):
     advice: str | None
     """The command that would make it known; None when there is nothing to do."""
 
+    @classmethod
+    def of(cls, process: Recognised, advice: str | None = None) -> AgentProcess:
+        return cls(
+            provider=process.provider,
+            pid=process.identity.pid,
+            started_at=process.started_at,
+            home=process.home,
+            mode=process.mode,
+            terminal=process.terminal,
+            work_dir=process.work_dir,
+            advice=advice,
+        )
+
 
 class Degraded(Struct, frozen=True, kw_only=True):
     """A step of the survey that failed: nothing found and nothing readable are not the same."""
@@ -132,3 +147,43 @@ class Survey(Struct, frozen=True, kw_only=True):
     skipped: tuple[Skipped, ...] = ()
     unlisted: tuple[str, ...] = ()
     """Homes whose sessions were not all listed, because their provider failed: `degraded` says why."""
+
+
+# --- how it appears in every view; `sessions.decide.state` decides that
+
+
+class Colour(StrEnum):
+    """Of a sign. What each looks like is up to the view."""
+
+    GREEN = "green"
+    BLUE = "blue"
+    AMBER = "amber"
+    GREY = "grey"
+    RED = "red"
+    VIOLET = "violet"
+    FAINT = "faint"
+
+
+class StateWord(Struct, frozen=True, kw_only=True):
+    """A state, or one activity of a live session, without a session: for counts, filters and headings."""
+
+    state: State
+    activity: Activity | None = None
+    word: str
+    sign: str
+    colour: Colour
+
+
+class Appearance(Struct, frozen=True, kw_only=True):
+    """One session as people see it. Views paint it and decide nothing."""
+
+    word: str
+    sign: str
+    colour: Colour
+    since: float | None = None
+    """Epoch seconds: how long it has been so, shown as an age beside the word; None when that is not known."""
+    lost_at: float | None = None
+    """Epoch seconds: when a lost session last did something, shown as a time of day beside the word."""
+    needs_you: bool = False
+    order: tuple[float, float]
+    """Sorted by it, those that need you come first, and nothing moves while its state stays the same."""

@@ -15,9 +15,9 @@ class Standing(StrEnum):
     RUNNING = "running"
     """Its holder is there."""
     ENDED = "ended"
-    """Its program has ended; how, says `status`, once it is on disk."""
+    """Its program has ended; `status` says how, once it is on disk."""
     LOST = "lost"
-    """Its holder died without a word, and the program with it or without."""
+    """Its holder died without saying how the program ended, or whether it did."""
     ELSEWHERE = "elsewhere"
     """Another host's, or another PID namespace's: can't be checked from here."""
 

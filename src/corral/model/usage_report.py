@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from decimal import Decimal
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from corral.model.budget import BudgetReport
+from corral.model.usage import TokenUsage
 
 TIME_KEYS = ("day", "week", "month", "hour")
 KEYS = (*TIME_KEYS, "session", "project", "model", "provider", "branch", "tool")
@@ -26,7 +29,7 @@ class UsageQuery(NamedTuple):
     session: str | None = None
 
 
-class CostReport(NamedTuple):
+class CostReport(Struct, frozen=True):
     """Money of many events. `amount` is what could be priced, null if nothing could."""
 
     amount: Decimal | None
@@ -36,25 +39,10 @@ class CostReport(NamedTuple):
     """Priced by a model or a rate that was assumed."""
 
 
-class TokenSums(NamedTuple):
-    """Tokens of many events, by kind; the kinds are disjoint."""
-
-    input: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cache_write_1h: int = 0
-    output: int = 0
-    reasoning: int = 0
-
-    @property
-    def total(self) -> int:
-        return sum(self)
-
-
-class UsageRow(NamedTuple):
+class UsageRow(Struct, frozen=True):
     key: dict[str, str | None]
     events: int
-    tokens: TokenSums
+    tokens: TokenUsage
     cost: CostReport
     calls: int | None = None
     """By tool: how often it was called; tokens are not known per tool."""
@@ -62,7 +50,7 @@ class UsageRow(NamedTuple):
     """How often the person asked something; null where that is not known by these keys."""
 
 
-class UnrecordedRow(NamedTuple):
+class UnrecordedRow(Struct, frozen=True):
     """Calls that were made and whose tokens were not recorded; `events` is null where they leave no trace."""
 
     provider: str
@@ -74,13 +62,13 @@ UNREAD = "can't be read"
 """How the reason begins where a whole file was skipped."""
 
 
-class SkipRow(NamedTuple):
+class SkipRow(Struct, frozen=True):
     path: str
     offset: int
     reason: str
 
 
-class PriceOrigin(NamedTuple):
+class PriceOrigin(Struct, frozen=True):
     """Where the price of a model comes from."""
 
     model: str
@@ -93,7 +81,7 @@ class PriceOrigin(NamedTuple):
     """The model that it means is assumed."""
 
 
-class LossRow(NamedTuple):
+class LossRow(Struct, frozen=True):
     """What was counted once and could not be saved when the ledger was found damaged. Times are epoch seconds."""
 
     noticed_at: float
@@ -104,8 +92,26 @@ class LossRow(NamedTuple):
     until: float | None
     """Of which time it was; null where that is not known."""
 
+    def say(self) -> str:
+        """In a sentence, with the period that it concerns, in local days."""
+        count, verb = ("an unknown number of", "may be") if self.events is None else (f"{self.events:,}", "are")
+        until = None if self.until is None else _day(self.until)
+        if self.since is None:
+            period = "" if until is None else f" from before {until}"
+        else:
+            since = _day(self.since)
+            period = f" of {since}" if until in (None, since) else f" from {since} to {until}"
+        return (
+            f"{count} {self.what}{period} {verb} missing: they could not be saved when the ledger was found damaged on"
+            f" {_day(self.noticed_at)} (corral usage --acknowledge ends this note)"
+        )
 
-class UnreadLogs(NamedTuple):
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at).date().isoformat()
+
+
+class UnreadLogs(Struct, frozen=True):
     """Logs that were not read yet, as no question needed them."""
 
     files: int
@@ -114,7 +120,7 @@ class UnreadLogs(NamedTuple):
     """When the last of them was last modified, in epoch seconds: what they hold is older."""
 
 
-class UsageReport(NamedTuple):
+class UsageReport(Struct, frozen=True):
     """`corral usage --json`."""
 
     schema: int

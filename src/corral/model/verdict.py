@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from corral.model.claim import BadClaim, Claim
 from corral.model.process import ProcessIdentity
@@ -34,11 +34,19 @@ class ClaimVerdict(Struct, frozen=True, kw_only=True):
     identity: ProcessIdentity | None = None
     """Of a live claim: the process it was verified against."""
     pin: ProcessIdentity | None = None
-    """Of a record without a start: the process that this record was verified against in an earlier look."""
+    """Of a record without a start: the process that this record was verified against in an earlier survey."""
     dead_by: float | None = None
     """Of one whose process is dead: epoch seconds by which it was; None where that was not seen before."""
     elsewhere: bool = False
-    """It belongs to another host or PID namespace and cannot be checked from here."""
+    """It belongs to another host or PID namespace and can't be checked from here."""
+
+    def doubted(self, rule: str, reason: str) -> ClaimVerdict:
+        """The same claim, which can be neither verified nor refuted after all."""
+        return structs.replace(self, liveness=Liveness.UNKNOWN, rule=rule, reason=reason, identity=None)
+
+    def refuted(self, rule: str, reason: str) -> ClaimVerdict:
+        """The same claim, which does not hold after all."""
+        return structs.replace(self, liveness=Liveness.STALE, rule=rule, reason=reason, identity=None)
 
 
 class State(StrEnum):
@@ -75,7 +83,7 @@ class SessionVerdict(Struct, frozen=True, kw_only=True):
     maybe_pids: tuple[int, ...] = ()
     """Of `unknown (maybe_open)`: the unattributed processes that could be serving it."""
     awaited_pids: tuple[int, ...] = ()
-    """Processes that have just started and may be about to open it: a resume waits for their first word."""
+    """Processes that have just started and may be about to open it: a resume waits for their first report."""
     evidence: tuple[ClaimVerdict, ...] = ()
     bad_evidence: tuple[BadClaim, ...] = ()
     conflict: str | None = None

@@ -1,4 +1,4 @@
-"""Where a running agent is, and the way there."""
+"""Where a running agent is, and how to get there."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _NOT_SERVED = Nowhere("no process serves it")
 
 
 class Way(Struct, frozen=True, kw_only=True):
-    """To a pane of tmux."""
+    """How to get to a pane of tmux."""
 
     command: tuple[str, ...] | None
     """From here; None from within another tmux server, where neither way works."""
     from_outside: tuple[str, ...]
-    """What shows the pane in a terminal that is no tmux's."""
+    """What shows the pane in a terminal outside tmux."""
     is_here: bool
     """We run in a pane of this same server: the command only switches to another."""
 
@@ -94,6 +94,6 @@ class Look(Struct, frozen=True):
 
     @property
     def where_served(self) -> Whereabouts:
-        """Where the verified process is that serves it, the last to come if there are several."""
+        """Where the verified process is that serves it, the last one if there are several."""
         serving = self.session.verdict.processes
         return next((one.where for one in self.processes if serving and one.identity == serving[-1]), _NOT_SERVED)

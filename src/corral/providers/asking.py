@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
 from corral.machine.text import one_line
-from corral.model.known import BrokenShelf
+from corral.model.known import BrokenCache
 from corral.model.session import Degraded
 from corral.providers.contract import Provider
 
@@ -20,7 +20,7 @@ _T = TypeVar("_T")
 
 LONGEST_S = 60.0
 """For all of one step. A cold listing of ten thousand sessions on a busy machine takes less."""
-_OURS = (BrokenShelf, MemoryError)
+_OURS = (BrokenCache, MemoryError)
 """Not the provider's: our own cache, which a listing reads, and a machine that has nothing left to go on with."""
 
 

@@ -22,9 +22,9 @@ from corral.machine.descriptors import are_left, most_open
 from corral.machine.json_text import encode_json
 from corral.machine.text import readable
 from corral.model.hook_install import Outcome
-from corral.model.opening import Agreement
 from corral.model.refusal import RefusedError, refuse
 from corral.model.restore import Command, Refusal
+from corral.model.tab import Agreement
 from corral.model.whereabouts import Found, InPane, InTab, InTerminal
 from corral.server import messages
 from corral.server.credentials import TOKEN_SECONDS, Credentials
@@ -382,7 +382,7 @@ async def show_usage(call: Call) -> object:
     def report() -> object:
         words = asked.get("by", "day"), asked.get("since"), asked.get("until"), asked.get("tz")
         query = _or_refuse(Refusal.INVALID, lambda: usage.parse_query(*words))
-        return usage.to_plain(_or_refuse(Refusal.LEDGER_UNUSABLE, lambda: usage.report_stored(query)))
+        return _or_refuse(Refusal.LEDGER_UNUSABLE, lambda: usage.report_stored(query))
 
     return await call.service.run(report)
 

@@ -14,10 +14,9 @@ from starlette.responses import Response
 
 from corral.machine.json_text import encode_json
 from corral.machine.text import readable
-from corral.model.appearance import StateWord
 from corral.model.refusal import RefusalReport, report_refusal
 from corral.model.restore import Refusal, Refused
-from corral.model.session import AgentProcess, Degraded
+from corral.model.session import AgentProcess, Degraded, StateWord
 from corral.model.session_report import SCHEMA, SessionReport
 from corral.model.tab import TabView
 

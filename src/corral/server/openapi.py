@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from corral.model.appearance import Colour
 from corral.model.restore import Refusal
+from corral.model.session import Colour
 from corral.model.verdict import Activity, State
 from corral.server.event_stream import EVENTS
 from corral.server.guard import PROOFS

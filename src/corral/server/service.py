@@ -303,7 +303,9 @@ class Spending:
             for row in spent.sessions
             if (name := row.key["session"]) is not None
         }
-        self.today = _today(spent.midnight, {row.key["day"] or "": row for row in spent.days}, spent.losses)
+        self.today = _today(
+            spent.midnight, {row.key["day"] or "": row for row in spent.days}, [loss.say() for loss in spent.losses]
+        )
 
 
 def _today(midnight: datetime, rows: dict[str, UsageRow], losses: Sequence[str]) -> SpentToday | None:

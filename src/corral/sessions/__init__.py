@@ -13,12 +13,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from corral.model.appearance import Appearance, StateWord
     from corral.model.change import WatchEvent
     from corral.model.key import SessionKey
     from corral.model.record import Exchange
     from corral.model.selection import Selection
-    from corral.model.session import Session, Survey
+    from corral.model.session import Appearance, Session, StateWord, Survey
     from corral.model.session_report import SessionReport, SurveyReport
     from corral.model.verdict import ClaimVerdict, State
     from corral.providers.contract import Provider
@@ -53,7 +52,7 @@ def list_sessions(*, provider: str | None = None, states: Collection[State] | No
 
 
 def find_session(name: str) -> Session:
-    """The one session called so: an id, a unique prefix of it, or provider:id. Raises NotFound, Ambiguous."""
+    """The one session of that name: an id, a unique prefix of it, or provider:id. Raises NotFound, Ambiguous."""
     from corral.sessions.naming import find_session
 
     return find_session(name)
@@ -67,28 +66,41 @@ def full_name(session: Session) -> str:
 
 
 def read_last_exchanges(session: Session, most: int) -> Sequence[Exchange]:
-    """The end of its conversation, oldest first, read now; empty where its provider can't. Raises CorralError."""
-    from corral.sessions.exchanges import read_last_exchanges
+    """The end of its conversation, oldest first, read now and kept nowhere; empty where its provider can't.
 
-    return read_last_exchanges(session, most)
+    Raises CorralError when its provider failed.
+    """
+    from corral.errors import CorralError
+    from corral.providers.asking import Asker
+    from corral.providers.registry import find_provider
+
+    record = session.record
+    if record is None:
+        return ()
+    provider, asker = find_provider(session.provider), Asker()
+    read = provider.transcript.read_last
+    found = list(asker.each(provider, "read the last exchanges", lambda: read(record, most)))
+    if asker.degraded:
+        raise CorralError(f"the conversation of {session.key} could not be read: {asker.degraded[0].reason}")
+    return found
 
 
 def appearance_of(session: Session) -> Appearance:
     """Its word, sign and colour, whether it needs you, and its place in a list: the same in every view."""
-    from corral.sessions.decide.appearance import decide_appearance
+    from corral.sessions.decide.state import decide_appearance
 
     return decide_appearance(session)
 
 
 def list_state_words() -> tuple[StateWord, ...]:
     """Each state with its word, sign and colour, in the order of a list."""
-    from corral.sessions.decide.appearance import STATE_WORDS
+    from corral.sessions.decide.state import STATE_WORDS
 
     return STATE_WORDS
 
 
 def report_session(session: Session, *, dismissed: bool = False) -> SessionReport:
-    """One session as JSON has it. `dismissed`: the person has put this loss away."""
+    """One session as JSON has it. `dismissed`: the person has dismissed this loss."""
     from corral.sessions.report import report_session
 
     return report_session(session, dismissed=dismissed)
@@ -103,13 +115,13 @@ def report_survey(survey: Survey) -> SurveyReport:
 
 def session_ref(key: SessionKey) -> str:
     """A short, stable handle, so that no path or id is needed to name a session."""
-    from corral.sessions.reference import session_ref
+    from corral.sessions.naming import session_ref
 
     return session_ref(key)
 
 
 def watch_sessions(on_events: Callable[[Sequence[WatchEvent]], None], *, also: Iterable[str] = ()) -> Watcher:
-    """Reports what changes, also in these directories, from a thread of its own once it is started."""
+    """Reports what changes, also in these directories, from its own thread once it is started."""
     from corral.sessions.watcher import Watcher
 
     return Watcher(on_events, also=also)
@@ -124,7 +136,7 @@ def has_ended(pid: int) -> bool:
 
 
 def check_sidecar(path: str) -> ClaimVerdict | Refusal:
-    """One runtime.json judged by the full procedure, or why it says nothing that could be believed."""
+    """One runtime.json judged by the full procedure, or why it is not a valid claim."""
     from corral.sessions.judging import check_sidecar
 
     return check_sidecar(path)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 
 from msgspec import Struct
 
-from corral.hooks.settings import advise_hooks, list_settings, read_hook_status
-from corral.hooks.status import Status, read_status
+from corral.hooks.settings import list_settings
+from corral.hooks.status import Status, advise_hooks, read_hook_status, read_status
 from corral.machine import places
 from corral.machine.config import read_config
 from corral.model.record import Skipped
@@ -19,7 +20,7 @@ from corral.providers.contract import Capabilities, Provider, Support
 from corral.providers.registry import all_providers
 from corral.providers.settings import read_settings
 from corral.sessions.cache import Cache
-from corral.sessions.gather import environment
+from corral.sessions.gather import environment, find_program
 from corral.sessions.survey import take_survey
 
 SCHEMA = 1
@@ -71,28 +72,22 @@ class Diagnosis(Struct, frozen=True, kw_only=True):
 
 
 def examine() -> Diagnosis:
-    """Look at everything. A program whose files do not name its version is asked for it."""
+    """Examine everything. A program whose files do not name its version is run to ask for it."""
     env = environment(read_settings(), Cache(places.cache_dir()), probing=True)
     asker = Asker()
     survey = take_survey(Selection(), probing=True)
-    per_home: dict[tuple[str, str], int] = {}
-    for session in survey.sessions:
-        at = (session.provider, session.key.home)
-        per_home[at] = per_home.get(at, 0) + 1
-    found = {(home.provider, home.path): home for home in survey.homes}
+    per_home = Counter((session.provider, session.key.home) for session in survey.sessions)
     providers: list[ProviderHealth] = []
     advice: list[str] = []
     for provider in all_providers():
         named = asker.each(provider, "find its homes", lambda provider=provider: provider.homes(env))
-        homes = {home.path: home for home in named}
-        homes |= {path: home for (name, path), home in found.items() if name == provider.name}
-        program = asker.ask(
-            provider, "find its program", lambda provider=provider: provider.find_program(env), lambda _: None
-        )
+        found = (home for home in survey.homes if home.provider == provider.name)
+        program = find_program(provider, env, asker)
         healths: list[HomeHealth] = []
-        for home in homes.values():
+        for home in {home.path: home for home in (*named, *found)}.values():
             exists = os.path.isdir(home.path)
             hooks = read_hook_status(provider.name, home.path, is_found=home.origin == "default") if exists else None
+            status = hooks[1] if hooks is not None else None
             if hooks is not None and (hooks[1].problems or (provider.capabilities.needs_hooks and program is not None)):
                 advice += filter(None, [advise_hooks(*hooks)])
             healths.append(
@@ -100,10 +95,9 @@ def examine() -> Diagnosis:
                     path=home.path,
                     origin=home.origin,
                     exists=exists,
-                    sessions=per_home.get((provider.name, home.path), 0),
+                    sessions=per_home[provider.name, home.path],
                     hooks=HookHealth(
-                        installed=hooks is not None and hooks[1].installed,
-                        problems=hooks[1].problems if hooks is not None else (),
+                        installed=status is not None and status.installed, problems=status.problems if status else ()
                     ),
                 )
             )
@@ -152,21 +146,14 @@ class ProviderFacts(Struct, frozen=True, kw_only=True):
 def list_provider_facts() -> list[ProviderFacts]:
     """Programs may be asked for their version; nothing else is run."""
     cache = Cache(places.cache_dir())
+    env, asker = environment(read_config(), cache, probing=True), Asker()
     try:
-        env = environment(read_config(), cache, probing=True)
-        asker = Asker()
-        programs = {
-            provider.name: asker.ask(
-                provider, "find its program", lambda provider=provider: provider.find_program(env), lambda _: None
-            )
+        return [
+            ProviderFacts(provider=provider, program=find_program(provider, env, asker), hooks=_read_hooks(provider))
             for provider in all_providers()
-        }
+        ]
     finally:
         cache.close()
-    return [
-        ProviderFacts(provider=provider, program=programs[provider.name], hooks=_read_hooks(provider))
-        for provider in all_providers()
-    ]
 
 
 def _read_hooks(provider: Provider) -> str | None:

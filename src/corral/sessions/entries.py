@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from msgspec import Struct, structs
 
+from corral.machine.processes import identify
 from corral.model.claim import BadClaim, Claim
 from corral.model.key import SessionKey
+from corral.model.process import Reach, Recognised
 from corral.model.record import SessionRecord
 from corral.model.selection import Selection
 from corral.model.verdict import ClaimVerdict, SessionVerdict, State
-from corral.sessions.decide.attribution import Attribution
+from corral.sessions.decide.attribution import Attribution, is_explained
 from corral.sessions.decide.state import decide_resting, decide_state
 from corral.sessions.gather import Facts, HomeFacts
-from corral.sessions.reach import Reaching
 
 
 class Entry(Struct, frozen=True, kw_only=True):
@@ -45,7 +48,7 @@ class _Join:
         return [session_id for (p, h, session_id) in self.by_id if (p, h) == (provider, home)]
 
     def ids_in(self, provider: str, home: str) -> set[str]:
-        """The same with those that an unreadable claim names."""
+        """The same, and those that an unreadable claim names."""
         bad = (session_id for (p, h, session_id) in self.bad_by_id if (p, h) == (provider, home))
         return {*self.claimed_ids(provider, home), *bad}
 
@@ -115,8 +118,8 @@ def _work_dir(record: SessionRecord | None, verdict: SessionVerdict) -> str | No
     """As its provider wrote it, else as the newest claim says."""
     if record is not None and record.work_dir is not None:
         return record.work_dir
-    told = sorted(verdict.evidence, key=lambda judged: judged.claim.written_at or 0.0)
-    return told[-1].claim.work_dir if told else None
+    said = sorted(verdict.evidence, key=lambda judged: judged.claim.written_at or 0.0)
+    return said[-1].claim.work_dir if said else None
 
 
 def _decide_id(
@@ -179,3 +182,65 @@ def _place_adrift(scopes: Collection[str], verdicts: Sequence[ClaimVerdict]) -> 
 
 def _process_of(claim: Claim) -> tuple[object, ...]:
     return claim.boot_id, claim.pid_ns, claim.pid, claim.start_ticks
+
+
+# --- which sessions a process in doubt could have open, or may have written to
+
+
+class Doubt(Struct, frozen=True):
+    """The processes that could have one session open."""
+
+    pids: tuple[int, ...] = ()
+    written: str | None = None
+    """The time of a write that no known process explains, for people to read."""
+
+
+NO_DOUBT = Doubt()
+_identify = lru_cache(maxsize=None)(identify)
+
+
+def forget_directories() -> None:
+    """A survey reads the identity of each directory once; the next survey reads it again."""
+    _identify.cache_clear()
+
+
+def contains(reach: Reach, record: SessionRecord) -> bool:
+    """Whether a process with this reach could have this session open without having written to it."""
+    if reach.directories is None or record.session_id in reach.ids:
+        return True
+    if not reach.directories:
+        return False
+    if record.work_dir is None or record.work_dir in reach.paths:
+        return True
+    found = _identify(record.work_dir)
+    return reach.renamed if found is None else found in reach.directories
+
+
+class Reaching:
+    """The processes in doubt that may work in one home."""
+
+    def __init__(self, home: str, processes: Sequence[Recognised]) -> None:
+        found = ((process, process.reach_in(home)) for process in processes)
+        self._processes = [(process, reach) for process, reach in found if reach is not None]
+        self.began = min((process.started_at for process, _ in self._processes), default=float("inf"))
+
+    def __bool__(self) -> bool:
+        return bool(self._processes)
+
+    @property
+    def is_empty_handed(self) -> bool:
+        """Whether none of them could have a session open that it did not write to."""
+        return all(reach.directories == () for _, reach in self._processes)
+
+    def pids_of(self, record: SessionRecord) -> tuple[int, ...]:
+        """Those that could have it open, whether anything was written or not."""
+        return tuple(process.identity.pid for process, reach in self._processes if contains(reach, record))
+
+    def doubt(self, record: SessionRecord, claims: Sequence[ClaimVerdict] = ()) -> Doubt:
+        """Those that can reach it, and those that ran when it was written if nothing else explains that write."""
+        pids = dict.fromkeys(self.pids_of(record))
+        written_at = record.recorded_at
+        if written_at is None or written_at < self.began or is_explained(written_at, claims):
+            return Doubt(tuple(pids)) if pids else NO_DOUBT
+        pids |= {process.identity.pid: None for process, _ in self._processes if process.started_at <= written_at}
+        return Doubt(tuple(pids), time.strftime("%H:%M", time.localtime(written_at))) if pids else NO_DOUBT

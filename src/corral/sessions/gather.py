@@ -9,16 +9,26 @@ from msgspec import Struct, structs
 
 from corral.hooks.journal import read_journals
 from corral.machine.config import Config
-from corral.machine.filesystem import is_on_network
-from corral.machine.inner_pids import read_inner_pids
+from corral.machine.host import is_on_network
 from corral.machine.places import DEMO_VARIABLE, demo_dir
-from corral.machine.process_homes import identify
-from corral.machine.processes import Process, ProcessTable
+from corral.machine.probe import read_inner_pids
+from corral.machine.processes import (
+    Process,
+    ProcessTable,
+    can_see_root,
+    find_in_root,
+    identify,
+    may_write,
+    owns_something,
+    shares_our_mounts,
+)
+from corral.machine.procfs import read_uid
 from corral.model.claim import BadClaim, Claim
 from corral.model.journal import Journal
 from corral.model.key import Home
-from corral.model.process import HostFacts, Recognised
+from corral.model.process import NOTHING, WHOLE_HOME, DirectoryId, HostFacts, Reach, Recognised
 from corral.model.record import Resting, SessionRecord, SidecarHint, Skipped
+from corral.model.restore import Program
 from corral.model.session import Degraded
 from corral.providers.asking import Asker
 from corral.providers.contract import Environment, Provider
@@ -26,7 +36,6 @@ from corral.providers.kit.runtime_claims import read_runtime_claim
 from corral.providers.registry import all_providers
 from corral.sessions.cache import Cache
 from corral.sessions.decide.liveness import is_plainly_gone
-from corral.sessions.whose_home import place_process, settle_journal, settle_process
 from corral.state.bindings import Bindings
 
 _STOPPED = frozenset({"T", "t"})
@@ -44,7 +53,7 @@ class HomeFacts(Struct, frozen=True, kw_only=True):
     claims: Sequence[Claim]
     bad_claims: Sequence[BadClaim]
     unclaimed: bool = False
-    """What the CLI itself says of its processes could not all be read."""
+    """Some of what the CLI itself records about its processes could not be read."""
 
 
 class Facts(Struct, frozen=True, kw_only=True):
@@ -86,6 +95,11 @@ def environment(config: Config, cache: Cache, *, probing: bool = False) -> Envir
     )
 
 
+def find_program(provider: Provider, env: Environment, asker: Asker) -> Program | None:
+    """The CLI's program: the one the config names, else the provider's own search."""
+    return asker.ask(provider, "find its program", lambda: provider.find_program(env), lambda _: None)
+
+
 def gather(
     env: Environment,
     state_dir: str,
@@ -114,7 +128,7 @@ def gather(
     for provider in all_providers() if providers is None else providers:
         mine = _recognise_all(asker, provider, concerned, table)
         if (why := asker.find_failure(provider, _RECOGNISE)) is not None:
-            unseen[provider.name] = f"a running process may be {provider.capabilities.title} unseen: {why}"
+            unseen[provider.name] = f"corral may not see a running {provider.capabilities.title}: {why}"
         reports: list[Journal] = []
         for entry in read_journals(state_dir, provider.name):
             if isinstance(entry, Skipped):
@@ -136,7 +150,7 @@ def gather(
         recognised=recognised,
         unread_journals=unread,
         skipped=[*reader.skipped, *unread],
-        degraded=[*reader.degraded, *_tell_unread(unread)],
+        degraded=[*reader.degraded, *_report_unread(unread)],
         unseen=unseen,
         unlisted=reader.unlisted,
     )
@@ -166,7 +180,7 @@ def _recognise_all(
     ]
 
 
-def _tell_unread(unread: Sequence[Skipped]) -> list[Degraded]:
+def _report_unread(unread: Sequence[Skipped]) -> list[Degraded]:
     return [Degraded(provider=one.provider, step=f"read {one.path}", reason=one.reason) for one in unread]
 
 
@@ -191,7 +205,7 @@ class _Reader:
         self.unlisted: list[str] = []
 
     def read(self, provider: Provider, home: Home) -> HomeFacts:
-        """As far as it can be read: a step that fails costs nothing of the others."""
+        """As far as it can be read: a step that fails does not stop the others."""
         on_network = is_on_network(home.path)
         records: list[SessionRecord] = []
         resting: list[Resting] = []
@@ -243,7 +257,7 @@ class _Reader:
 
 
 def _gone_test(table: ProcessTable, host: HostFacts, *, thorough: bool) -> Callable[[SidecarHint, bool], bool]:
-    """Which remembered runtime.json need not be looked at: those whose process is plainly gone."""
+    """Which cached runtime.json need not be read: those whose process is plainly gone."""
     if thorough:
         return lambda hint, on_network: False
     pids: set[int] = set()
@@ -277,3 +291,55 @@ def _all_homes(
             seen.add(real)
             homes.append(Home(provider=provider.name, path=path, is_default=False, origin=origin))
     return homes
+
+
+# --- which of our homes a process works in, under whatever path: by device and inode, through its own root
+
+
+def place_process(process: Recognised) -> tuple[Recognised, DirectoryId | None]:
+    """The process, and its home as device and inode. Its home is None when it can't be read from here."""
+    pid, home = process.identity.pid, process.home
+    process = structs.replace(process, uid=read_uid(pid))
+    if shares_our_mounts(pid):
+        return process, identify(home) if home else None
+    if home is None or not can_see_root(pid):
+        return structs.replace(process, home=None, shares_mounts=False), None
+    return structs.replace(process, shares_mounts=False), find_in_root(pid, home)
+
+
+def settle_process(process: Recognised, home_id: DirectoryId | None, homes: Mapping[DirectoryId, str]) -> Recognised:
+    """The process with its home by the path that we list, and with what it could reach in other homes."""
+    if process.home is None:
+        return structs.replace(process, reaches=_suspect(process, homes.values()))
+    if home_id is not None and home_id in homes:
+        return structs.replace(process, home=homes[home_id])
+    if process.shares_mounts:
+        return process
+    return structs.replace(process, reaches={})  # in a home of its container's own
+
+
+def settle_journal(journal: Journal, homes: Mapping[DirectoryId, str], boot_id: str | None) -> Journal:
+    """The journal with its home by the path that we list."""
+    # Devices may have other numbers after a reboot; then the path has to be enough.
+    if journal.home_id is None or journal.identity.boot_id != boot_id:
+        found = identify(journal.home)
+        return structs.replace(journal, home=homes[found]) if found and found in homes else journal
+    if (known := homes.get(journal.home_id)) is not None:
+        return structs.replace(journal, home=known)
+    return structs.replace(journal, home=f"{journal.hostname}:{journal.home}")  # of a container: none of ours
+
+
+def _suspect(process: Recognised, homes: Iterable[str]) -> dict[str, Reach] | None:
+    """The homes that a process of another user, whose own can't be read, may be at work in; None: any, if it is ours.
+
+    Being allowed to write there is not enough: root is, everywhere. Something of that user's must be there, or
+    something be written since it began.
+    """
+    uid = process.uid
+    if uid is None or uid == os.getuid():
+        return None
+    return {
+        home: WHOLE_HOME if owns_something(uid, home) else NOTHING
+        for home in homes
+        if may_write(process.identity.pid, uid, home)
+    }

@@ -14,16 +14,14 @@ from corral.machine.host import read_host_facts
 from corral.machine.probe import probe_claim
 from corral.model.claim import Claim, ClaimKind
 from corral.model.key import SessionKey
-from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity
+from corral.model.process import HostFacts, ProcessIdentity
 from corral.model.verdict import ClaimVerdict, Liveness
 from corral.providers.kit.runtime_claims import claim_of
 from corral.sessions.cache import Cache
-from corral.sessions.decide.copied import refute_copies
-from corral.sessions.decide.journal import claims_of
-from corral.sessions.decide.liveness import decide_liveness, decide_superseded
-from corral.sessions.decide.own_log import child_claims, log_claims, weigh_logs
-from corral.sessions.decide.reporting import doubt_missed, named_process
-from corral.sessions.decide.same_process import decide_by_writer
+from corral.sessions.decide.attribution import doubt_missed, named_process
+from corral.sessions.decide.claims import child_claims, claims_of, log_claims, weigh_logs
+from corral.sessions.decide.conflicts import decide_by_writer, decide_superseded, refute_copies
+from corral.sessions.decide.liveness import decide_liveness
 from corral.sessions.gather import Facts
 from corral.state.launches import Launch
 
@@ -32,8 +30,8 @@ _DEATHS = frozenset({"gone", "reused", "zombie", "tid", "reboot"})
 """The rules by which a claim does not hold because its process has ended."""
 
 
-def launch_claims(launches: Iterable[Launch]) -> list[Claim]:
-    """Our own word, until the provider's first one."""
+def _launch_claims(launches: Iterable[Launch]) -> list[Claim]:
+    """What we started, until the provider reports it."""
     return [
         Claim(
             kind=ClaimKind.LAUNCH,
@@ -57,14 +55,9 @@ def launch_claims(launches: Iterable[Launch]) -> list[Claim]:
 
 def _doubt_old_launches(verdicts: Sequence[ClaimVerdict], now: float) -> list[ClaimVerdict]:
     """A launch that was never confirmed is pending for a while; then the process may have any session, this one too."""
+    why = "and its provider never reported what it serves"
     return [
-        structs.replace(
-            verdict,
-            liveness=Liveness.UNKNOWN,
-            rule="unconfirmed",
-            reason=f"corral started pid {verdict.claim.pid} on it, and its provider never reported what it serves",
-            identity=None,
-        )
+        verdict.doubted("unconfirmed", f"corral started pid {verdict.claim.pid} on it, {why}")
         if verdict.claim.kind is ClaimKind.LAUNCH
         and verdict.liveness is Liveness.LIVE
         and now - (verdict.claim.written_at or 0.0) > _PENDING_SECONDS
@@ -73,11 +66,12 @@ def _doubt_old_launches(verdicts: Sequence[ClaimVerdict], now: float) -> list[Cl
     ]
 
 
-def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence[Claim]) -> list[ClaimVerdict]:
+def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launches: Iterable[Launch]) -> list[ClaimVerdict]:
+    """Each claim by itself, then against the others."""
     claims = [claim for home in facts.homes for claim in home.claims]
     claims += log_claims(facts.recognised)
     claims += child_claims(facts.recognised)
-    claims += launched
+    claims += _launch_claims(launches)
     claims += [claim for journal in facts.journals for claim in claims_of(journal)]
     verdicts: list[ClaimVerdict] = []
     pins: list[tuple[str, float, ProcessIdentity]] = []
@@ -86,7 +80,9 @@ def judge_claims(facts: Facts, host: HostFacts, cache: Cache, launched: Sequence
         pin = None
         if not exact and claim.written_at is not None:
             pin = cache.find_pin(claim.path, claim.pid, claim.written_at)
-        verdict = structs.replace(decide_liveness(claim, _probe(claim), host, pin), pin=pin)
+        verdict = structs.replace(
+            decide_liveness(claim, None if claim.ended_at is not None else probe_claim(claim), host, pin), pin=pin
+        )
         verdicts.append(verdict)
         if not exact and pin is None and verdict.identity is not None and claim.written_at is not None:
             pins.append((claim.path, claim.written_at, verdict.identity))
@@ -119,12 +115,8 @@ def _date_deaths(verdicts: Sequence[ClaimVerdict], host: HostFacts, cache: Cache
     return [date(verdict) for verdict in verdicts]
 
 
-def _probe(claim: Claim) -> ProbeFacts | None:
-    return None if claim.ended_at is not None else probe_claim(claim)
-
-
 def check_sidecar(path: str) -> ClaimVerdict | sidecar.Refusal:
-    """The verdict on what the file says, or why it says nothing that could be believed."""
+    """The verdict on what the file says, or why it is not a valid claim."""
     file = sidecar.read_file(path)
     if isinstance(file.record, sidecar.Refusal):
         return file.record

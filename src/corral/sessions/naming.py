@@ -1,8 +1,10 @@
-"""Sessions by the names people type: an id, a unique prefix of it, or `provider:id`; never a guess."""
+"""Names of sessions: an id, a unique prefix of it, or `provider:id`, never a guess; and short handles for views."""
 
 from __future__ import annotations
 
+import hashlib
 import os
+from functools import lru_cache
 from typing import NamedTuple
 
 from corral.errors import Ambiguous, CorralError, NotFound
@@ -16,7 +18,7 @@ from corral.sessions.survey import take_survey
 
 
 def find_session(name: str, *, anyway: bool = False, probing: bool = False) -> Session:
-    """The one session called so. Ambiguous names list the candidates and do nothing."""
+    """The one session of that name. Raises NotFound, or Ambiguous with the candidates."""
     wanted = parse_name(name)
     providers = [find_provider(wanted.provider)] if wanted.provider else None
     found = take_survey(Selection(id_prefix=wanted.session_id), providers, anyway=anyway, probing=probing).sessions
@@ -79,3 +81,17 @@ def parse_name(name: str) -> Name:
             hint="an id is letters, digits, '.', '_' and '-'; corral ps --all lists them",
         )
     return Name(provider or None, os.path.expanduser(home) if home else None, scope if slash else None, session_id)
+
+
+# --- handles for views
+
+
+def session_ref(key: SessionKey) -> str:
+    """16 hex digits; the same as long as provider, home, scope and id are."""
+    text = "\0".join((key.provider, _real(key.home), key.scope, key.session_id))
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:16]
+
+
+@lru_cache(maxsize=256)
+def _real(home: str) -> str:
+    return os.path.realpath(home)

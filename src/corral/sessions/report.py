@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.model.session import Session, Survey
 from corral.model.session_report import SCHEMA, EvidenceReport, SessionReport, SurveyReport, report_plan
-from corral.sessions.decide.appearance import decide_appearance
+from corral.sessions.decide.state import decide_appearance
 
 
 def report_survey(survey: Survey) -> SurveyReport:
@@ -21,7 +21,7 @@ def report_survey(survey: Survey) -> SurveyReport:
 
 
 def report_session(session: Session, *, dismissed: bool = False) -> SessionReport:
-    """`dismissed`: the person has put this loss away."""
+    """`dismissed`: the person has dismissed this loss."""
     record = session.record
     shown = decide_appearance(session, dismissed=dismissed)
     verdict = session.verdict

@@ -14,10 +14,10 @@ from corral.machine.watching import DirectoryWatch, NoWatching, Overflow
 from corral.model.selection import NOTEWORTHY
 from corral.model.session import Degraded, Survey
 
-_TELL_LOSS_SECONDS = 60.0
+_REPORT_LOSS_SECONDS = 60.0
 _DEPTH = 3
 _MOST_BELOW = 200
-"""Of a directory that just appeared, or of a home without sessions: how much below it is watched at once."""
+"""How many directories are watched at once below one that just appeared, or below a home without sessions."""
 
 
 class Touched(Struct):
@@ -29,7 +29,7 @@ class Touched(Struct):
 
 
 class WatchedPlaces:
-    """Follows the surveys: what they found is what is watched. Where nothing can be, it says so."""
+    """What the surveys found is what is watched. Where nothing can be watched, `troubles` says so."""
 
     def __init__(self, providers: Iterable[str], also: Iterable[str]) -> None:
         self._problem: str | None = None
@@ -51,7 +51,7 @@ class WatchedPlaces:
             self._owners[directory_of(places.state_dir(), name)] = name
         self._all = {launches: tuple(providers)}
         self._person = os.path.expanduser("~")
-        """Where a CLI's home appears when it first runs."""
+        """The person's home: a CLI makes its own home there when it first runs."""
         self._add(self._person)
 
     @property
@@ -61,9 +61,9 @@ class WatchedPlaces:
     def troubles(self) -> list[Degraded]:
         reasons: list[str] = []
         if self._problem is not None:
-            reasons.append(f"{self._problem}; all sessions are looked at every few seconds instead")
-        if self._lost_at is not None and time.monotonic() - self._lost_at < _TELL_LOSS_SECONDS:
-            reasons.append("the kernel dropped events within the last minute; all sessions were looked at again")
+            reasons.append(f"{self._problem}; so all sessions are checked every few seconds")
+        if self._lost_at is not None and time.monotonic() - self._lost_at < _REPORT_LOSS_SECONDS:
+            reasons.append("the kernel dropped events within the last minute; so all sessions were checked again")
         return [Degraded(provider="corral", step="watch directories", reason=reason) for reason in reasons]
 
     def follow(self, provider: str, survey: Survey) -> bool:
@@ -141,7 +141,7 @@ class WatchedPlaces:
         return touched
 
     def _is_claim(self, directory: str, name: str) -> bool:
-        """A journal or a launch: it changes what is served, and no session on disk."""
+        """Whether it is a journal or a launch: that changes who serves a session, and no session on disk."""
         return directory in self._all or directory.startswith(places.state_dir())
 
     def _find_session(self, path: str) -> tuple[str, str] | None:
@@ -173,7 +173,7 @@ def _up_to(path: str, roots: set[str]) -> Iterator[str]:
 
 
 def list_below(path: str) -> list[str]:
-    """The directories below one, as far as it is worth watching them unasked."""
+    """The directories below one, but not too deep and not too many."""
     found: list[str] = []
     level = [path]
     for _ in range(_DEPTH):

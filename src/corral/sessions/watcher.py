@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterable, Sequence
 
 from msgspec import structs
 
-from corral.machine.births import Births
-from corral.machine.deaths import Deaths
+from corral.machine.watching import ExitWatch, NewProcesses
 from corral.model.change import AgentsChanged, FollowedEnded, Touched, Troubles, WatchEvent
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.selection import NOTEWORTHY, Selection
 from corral.model.session import Degraded, Session, Survey
+from corral.model.verdict import State
 from corral.providers.contract import Provider
 from corral.providers.registry import all_providers
 from corral.sessions.decide.changes import find_agent_change, find_changes, find_served
@@ -28,14 +28,14 @@ from corral.sidecar.processes import read_identity
 _GATHER_SECONDS = 0.005
 """One write is often several events; what comes within this time is one change."""
 _REST = 3.0
-"""A survey is followed by a pause of so many times its own length: a busy agent costs a quarter of a core at most."""
+"""After a survey comes a pause this many times as long: a busy agent costs a quarter of a core at most."""
 _FULL_REST_SECONDS = 1.0
 _POLL_SECONDS = 30.0
-"""A look now and then finds what no watch and no new process shows: a shell that becomes an agent by exec."""
+"""A survey now and then finds what no watch shows: a shell that becomes an agent by exec."""
 _BLIND_POLL_SECONDS = 4.0
 _AFTER_FAILURE_SECONDS = 2.0
 _POLLS_PER_FULL = 20
-"""Every so many looks all sessions are answered again: that finds what vanished unwatched."""
+"""One poll in this many is a full survey: it finds what vanished without an event."""
 
 
 class _Unlisted(Exception):
@@ -57,11 +57,11 @@ class Watcher:
         self._parts: dict[str, Survey] = {}
         self._sessions: dict[SessionKey, Session] = {}
         self._served_last: dict[ProcessIdentity, frozenset[SessionKey]] = {}
-        """Of every process that runs: what it served when it last served anything."""
+        """By running process: the sessions that it served last."""
         self._places = WatchedPlaces(self._providers, also)
-        self._death: dict[int, tuple[int, str]] = {}
-        self._births = Births()
-        self._followed = Deaths()
+        self._exits: dict[int, tuple[int, str]] = {}
+        self._new_processes = NewProcesses()
+        self._followed = ExitWatch()
         self._to_follow: frozenset[ProcessIdentity] | None = None
         """Set by another thread until the watching one has taken it."""
         self._agents = AgentsChanged(unattributed=(), no_session_yet=())
@@ -72,19 +72,19 @@ class Watcher:
         self._stopped = False
         self._troubles: tuple[Degraded, ...] = ()
         self._failed: dict[str, Degraded] = {}
-        """Providers of which the last survey came to nothing."""
+        """Providers whose last survey failed."""
         self._full_after: dict[str, float] = {}
         self._quick_after: dict[str, float] = {}
 
     # --- for other threads
 
     def start(self) -> None:
-        """Takes the first survey before it returns; then goes on in the background."""
+        """Take the first survey, then go on in the background."""
         for name in self._providers:
             self._survey(name, None)
         self._sessions = self._merge()
         self._agents = self._list_agents()
-        self._watch_deaths()
+        self._watch_exits()
         self._troubles = self._all_troubles()
         threading.Thread(target=self.run, name="watch", daemon=True).start()
 
@@ -93,15 +93,11 @@ class Watcher:
         with self._lock:
             parts = list(self._parts.values())
             degraded = self._troubles
-        counts = dict(parts[0].counts) if parts else {}
-        for part in parts[1:]:
-            for state, count in part.counts.items():
-                counts[state] = counts.get(state, 0) + count
         return Survey(
             hostname=parts[0].hostname if parts else "",
             taken_at=max((part.taken_at for part in parts), default=0.0),
             sessions=tuple(session for part in parts for session in part.sessions),
-            counts=counts,
+            counts=dict(sum((Counter(part.counts) for part in parts), Counter[State]())),
             unattributed=tuple(one for part in parts for one in part.unattributed),
             no_session_yet=tuple(one for part in parts for one in part.no_session_yet),
             homes=tuple(one for part in parts for one in part.homes),
@@ -143,8 +139,8 @@ class Watcher:
                 break
             self._note(woken, quick, full)
             now = time.monotonic()
-            if now >= self._births.due:
-                self._note_births(quick)
+            if now >= self._new_processes.due:
+                self._note_new(quick)
             if now >= next_poll:
                 next_poll = now + self._poll_seconds()
                 polls += 1
@@ -159,7 +155,7 @@ class Watcher:
         poll.register(self._wake_read, select.POLLIN)
         if self._places.fd is not None:
             poll.register(self._places.fd, select.POLLIN)
-        for fd in (*(fd for fd, _ in self._death.values()), *self._followed.fds):
+        for fd in (*(fd for fd, _ in self._exits.values()), *self._followed.fds):
             poll.register(fd, select.POLLIN)
         ready = {fd for fd, _ in poll.poll(max(0.0, until - time.monotonic()) * 1000)}
         if ready == {self._places.fd}:
@@ -178,43 +174,43 @@ class Watcher:
                 self._on_events([FollowedEnded()])
         if self._followed.take(woken):
             self._on_events([FollowedEnded()])
-        died = self._note_deaths(woken)
+        died = self._note_exits(woken)
         touched = self._places.read()
         for directory in touched.directories:
             self._on_events([Touched(directory)])
         for name, ids in touched.quick.items():
             quick.setdefault(name, set()).update(ids)
         full |= touched.full
-        self._tell_deaths(died, quick)
+        self._report_exits(died, quick)
 
-    def _note_births(self, quick: dict[str, set[str]]) -> None:
-        """A new agent writes nothing that is watched until it has a session."""
-        table = self._births.look()
+    def _note_new(self, quick: dict[str, set[str]]) -> None:
+        """A new agent writes nothing that is watched until it has a session: so processes are compared."""
+        table = self._new_processes.look()
         for process in table or ():
             for name, provider in self._providers.items():
                 try:
                     is_agent = table is not None and provider.recognise(process, table) is not None
-                except Exception:  # noqa: BLE001 - the survey meets it again, and tells of it
+                except Exception:  # noqa: BLE001 - the survey meets it again, and reports it
                     is_agent = True
                 if is_agent:
-                    self._births.settle(process)
+                    self._new_processes.settle(process)
                     quick.setdefault(name, set())
 
-    def _note_deaths(self, woken: set[int]) -> dict[str, set[str]]:
-        """Providers of which processes ended, with the ids that these served."""
+    def _note_exits(self, woken: set[int]) -> dict[str, set[str]]:
+        """By provider: the ids that processes served which have ended."""
         died: dict[str, set[str]] = {}
-        for pid, (fd, name) in list(self._death.items()):
+        for pid, (fd, name) in list(self._exits.items()):
             if fd in woken:
                 os.close(fd)
-                del self._death[pid]
+                del self._exits[pid]
                 served = {one.session_id for one in self._sessions.values() if pid in one.pids}
                 died.setdefault(name, set()).update(served)
         return died
 
-    def _tell_deaths(self, died: dict[str, set[str]], quick: dict[str, set[str]]) -> None:
-        """A death does not wait for a look at the disk.
+    def _report_exits(self, died: dict[str, set[str]], quick: dict[str, set[str]]) -> None:
+        """Report the end of a process before the disk is read again.
 
-        What a process wrote before its end was told before its end: if nothing of its sessions was, they are on disk
+        What a process wrote was seen before its end: if nothing of its sessions was written, they are on disk
         as they were last seen, and only who serves them has changed. The look that follows makes sure.
         """
         for name, ids in died.items():
@@ -228,7 +224,7 @@ class Watcher:
     def _due(self, quick: dict[str, set[str]], full: set[str], next_poll: float) -> float:
         waits = [self._quick_after.get(name, 0.0) for name in quick]
         waits += [self._full_after.get(name, 0.0) for name in full]
-        return min([next_poll, self._births.due, *waits])
+        return min([next_poll, self._new_processes.due, *waits])
 
     def _catch_up(self, quick: dict[str, set[str]], full: set[str], now: float) -> None:
         did = False
@@ -252,7 +248,7 @@ class Watcher:
     # --- surveys
 
     def _try_survey(self, name: str, survey: Callable[[], None]) -> None:
-        """A survey that fails is reported and repeated: else what is shown would be outdated without a sign of it."""
+        """A survey that fails is reported and repeated: otherwise views would show old facts as if they were new."""
         try:
             survey()
         except Exception as error:  # noqa: BLE001 - whatever it is, the other providers' sessions are not to blame
@@ -261,7 +257,7 @@ class Watcher:
             self.ask(name)
 
     def _survey(self, name: str, ids: set[str] | None) -> None:
-        """One provider again: all of it, or what is noteworthy and the given ids."""
+        """Survey one provider again: all of it, or what is noteworthy and the given ids."""
         begun = time.monotonic()
         provider = self._providers[name]
         old = self._parts.get(name)
@@ -288,7 +284,7 @@ class Watcher:
             self._quick_after[name] = ended + _REST * (ended - begun)
 
     def _survey_served(self, name: str) -> None:
-        """One provider again: which processes serve its sessions now, as these were last seen on disk."""
+        """Survey only the processes of one provider: its sessions are taken as they were last read from disk."""
         old = self._parts[name]
         noted = [one for one in old.sessions if one.state in NOTEWORTHY]
         ids = frozenset(one.session_id for one in noted)
@@ -326,7 +322,7 @@ class Watcher:
             events.append(Troubles(troubles))
         if events:
             self._on_events(events)
-        self._watch_deaths()
+        self._watch_exits()
 
     def _list_agents(self) -> AgentsChanged:
         parts = self._parts.values()
@@ -336,11 +332,10 @@ class Watcher:
         )
 
     def _all_troubles(self) -> tuple[Degraded, ...]:
-        told = [one for part in self._parts.values() for one in part.degraded]
-        told += self._failed.values()
-        return tuple(dict.fromkeys([*told, *self._places.troubles()]))
+        found = [one for part in self._parts.values() for one in part.degraded]
+        return tuple(dict.fromkeys([*found, *self._failed.values(), *self._places.troubles()]))
 
-    def _watch_deaths(self) -> None:
+    def _watch_exits(self) -> None:
         """A pidfd for every agent that runs: its end is pushed, not polled."""
         if not hasattr(os, "pidfd_open"):
             return
@@ -349,11 +344,11 @@ class Watcher:
         }
         for part in self._parts.values():
             running |= {one.pid: one.provider for one in (*part.unattributed, *part.no_session_yet)}
-        for pid in [pid for pid in self._death if pid not in running]:
-            os.close(self._death.pop(pid)[0])
+        for pid in [pid for pid in self._exits if pid not in running]:
+            os.close(self._exits.pop(pid)[0])
         for pid, name in running.items():
-            if pid not in self._death:
+            if pid not in self._exits:
                 try:
-                    self._death[pid] = (os.pidfd_open(pid), name)
+                    self._exits[pid] = (os.pidfd_open(pid), name)
                 except OSError:
                     self.ask(name)  # it died meanwhile, or there are no descriptors left: then the poll will see

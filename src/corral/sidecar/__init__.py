@@ -16,8 +16,7 @@ from corral.sidecar.lifetime import Claim
 from corral.sidecar.liveness import Verdict
 from corral.sidecar.processes import own_identity, read_identity
 from corral.sidecar.record import Refusal, RuntimeRecord, is_valid_id
-from corral.sidecar.session_file import NAME, SidecarFile, judge_file, read_file
-from corral.sidecar.writing import SidecarError, clear, write
+from corral.sidecar.session_file import NAME, SidecarError, SidecarFile, clear, judge_file, read_file, write
 
 __all__ = [
     "NAME",

@@ -10,7 +10,7 @@ import time
 from corral.sidecar import processes
 from corral.sidecar.files import close_quietly
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 from corral.sidecar.processes import Platform
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ _in_flight: set[str] = set()
 
 
 class Directory:
-    """An open directory: names are resolved beneath it, also when it is moved or replaced meanwhile."""
+    """An open directory: names are resolved beneath it, even if it is moved or replaced meanwhile."""
 
     def __init__(self, path: str) -> None:
         """Raises OSError when there is no such directory."""
@@ -97,7 +97,7 @@ class Directory:
 def replace(directory: Directory, name: str, data: bytes, writer: ProcessIdentity | None) -> None:
     """Make `name` hold exactly `data`, durably; `writer` is the process that calls.
 
-    Raises OSError; then the old content still stands, unless only the last step, making the new name durable,
+    Raises OSError; then the old content is still there, unless only the last step, making the new name durable,
     has failed.
     """
     temp = temp_name(name, writer)
@@ -162,7 +162,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _close(fd: int) -> None:
-    """A full quota or a lost server may be told only here, so that the error counts."""
+    """A full quota or a lost server may show only here, so the error counts."""
     try:
         os.close(fd)
     except InterruptedError:
@@ -188,7 +188,7 @@ def _remove_quietly(directory: Directory, name: str) -> None:
 class TempOwner(NamedTuple):
     """Who made a temp, as its name says: `.<name>.<host>-<boot>-<namespace>-<pid>-<start>.<random>.tmp`.
 
-    With that a later writer can prove that the one who left it is dead. Hosts are told apart by a checksum of
+    With that a later writer can prove that the process that left it is dead. Hosts are distinguished by a checksum of
     their name.
     """
 

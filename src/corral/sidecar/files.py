@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 
 
 class Unreadable(NamedTuple):
@@ -83,7 +83,7 @@ def read_regular(path: str, limit: int, dir_fd: int | None = None) -> FileBytes 
 
 
 def close_quietly(fd: int) -> None:
-    """Close a descriptor that was only read from: what close has to say is of no use to anyone."""
+    """Close a descriptor that was only read from: an error in closing it does not matter."""
     try:
         os.close(fd)
     except OSError:

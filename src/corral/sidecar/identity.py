@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 
 
 class ProcessIdentity(NamedTuple):

@@ -4,14 +4,14 @@ import os
 
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.record import Refusal
-from corral.sidecar.writing import clear, write
+from corral.sidecar.session_file import clear, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _NOTHING_OF_OURS = ("not-ours", "unsupported", "not-a-regular-file", "malformed")
-"""What lies there is another's: our own file is gone already."""
+"""The file there belongs to somebody else: ours is already gone."""
 
 _RELEASED = Refusal("released", "This claim was released: a process that goes on needs a new one.")
 

@@ -7,9 +7,8 @@ import time
 
 from corral.sidecar import processes
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.light_typing import NamedTuple
-from corral.sidecar.processes import Look, Platform
-from corral.sidecar.processes_linux import INITIAL_PID_NS, INITIAL_UTS_NS, LinuxPlatform
+from corral.sidecar.light import NamedTuple
+from corral.sidecar.processes import INITIAL_PID_NS, INITIAL_UTS_NS, LinuxPlatform, Look, Platform
 from corral.sidecar.record import RuntimeRecord
 
 LIVE = "live"
@@ -17,7 +16,7 @@ STALE = "stale"
 """Proven dead."""
 REMOTE = "remote-host"
 UNKNOWN = "unknown"
-"""Neither proven alive nor dead; whoever writes must treat it as alive."""
+"""Not proven alive and not proven dead: a writer must treat it as alive."""
 
 _CLOCK_ERROR = 0.05
 """Seconds by which a process may seem to begin after its record: start times are good to one tick."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.light_json import dumps, loads
-from corral.sidecar.light_typing import NamedTuple, cast
+from corral.sidecar.light import NamedTuple, cast, dumps, loads
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

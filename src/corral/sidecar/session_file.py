@@ -1,4 +1,6 @@
-"""The runtime.json of one session directory: read it, put our record there, take our record away."""
+"""The runtime.json of one session directory: read it, judge it, write our record there, clear it again."""
+
+# ruff: noqa: F811 - it knows only typing's own overload
 
 from __future__ import annotations
 
@@ -9,9 +11,16 @@ from corral.sidecar import atomic, liveness, processes
 from corral.sidecar.atomic import Directory
 from corral.sidecar.files import Unreadable, errno_code, read_regular
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple, overload
 from corral.sidecar.liveness import Verdict
-from corral.sidecar.record import MAX_BYTES, MAX_WORD, Refusal, RuntimeRecord, encode, parse
+from corral.sidecar.record import MAX_BYTES, MAX_WORD, Refusal, RuntimeRecord, encode, is_valid_cli, parse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal, TypeVar
+
+    _T = TypeVar("_T")
 
 NAME = "runtime.json"
 RETRY_DELAY = 0.05
@@ -45,10 +54,18 @@ class SidecarFile(NamedTuple):
 
 
 class Holder(NamedTuple):
-    """The process a record is written for. `identity` is None where the platform can't tell."""
+    """The process a record is written for. `identity` is None where the platform does not say."""
 
     pid: int
     identity: ProcessIdentity | None
+
+
+class SidecarError(Exception):
+    """A runtime.json was not written or cleared; `refusal` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(f"{refusal.reason} [{refusal.code}]")
+        self.refusal = refusal
 
 
 def read_file(path: str, dir_fd: int | None = None) -> SidecarFile:
@@ -77,7 +94,138 @@ def judge_file(path: str) -> Verdict | Refusal:
     return _judge(record, os.path.dirname(path) or os.curdir)
 
 
-def find_holder(process: ProcessIdentity | int | None) -> Holder | Refusal:
+@overload
+def write(
+    session_dir: str | os.PathLike[str],
+    *,
+    session_id: str,
+    work_dir: str,
+    cli: str,
+    version: str,
+    provider: str | None = None,
+    process: ProcessIdentity | int | None = None,
+    reported_by: str | None = None,
+    best_effort: Literal[False] = False,
+) -> RuntimeRecord: ...
+@overload
+def write(
+    session_dir: str | os.PathLike[str],
+    *,
+    session_id: str,
+    work_dir: str,
+    cli: str,
+    version: str,
+    provider: str | None = None,
+    process: ProcessIdentity | int | None = None,
+    reported_by: str | None = None,
+    best_effort: bool,
+) -> RuntimeRecord | Refusal: ...
+def write(
+    session_dir: str | os.PathLike[str],
+    *,
+    session_id: str,
+    work_dir: str,
+    cli: str,
+    version: str,
+    provider: str | None = None,
+    process: ProcessIdentity | int | None = None,
+    reported_by: str | None = None,
+    best_effort: bool = False,
+) -> RuntimeRecord | Refusal:
+    """Write `<session_dir>/runtime.json`: this process, or `process`, serves the session from now on.
+
+    The file of another process that is alive, or not proven dead, is left alone (`held:…`). The session
+    directory must exist. `cli` names the program: `kimi-cli` gives the field `kimi_cli_version`. Undecodable
+    bytes in `work_dir` become U+FFFD. `reported_by` says who writes in the name of the process. With `best_effort`,
+    every problem is returned as a Refusal; without, it is raised as SidecarError.
+    """
+    directory = os.fspath(session_dir)
+
+    def attempt() -> RuntimeRecord | Refusal:
+        if not is_valid_cli(cli):
+            return Refusal("invalid:cli", "The name of the CLI must be lower-case letters, digits, '-' and '_'.")
+        holder = _find_holder(process)
+        if isinstance(holder, Refusal):
+            return holder
+        identity, directory_id = holder.identity, identify_directory(directory)
+        record = RuntimeRecord(
+            pid=holder.pid,
+            session_id=session_id,
+            work_dir=os.fsencode(work_dir).decode("utf-8", "replace"),
+            hostname=processes.hostname(),
+            started_at=time.time(),
+            cli=cli.replace("-", "_"),
+            version=version,
+            provider=provider,
+            boot_id=(identity.boot_id or None) if identity else None,
+            start_ticks=identity.start_ticks if identity else None,
+            pid_ns=identity.pid_ns if identity else None,
+            dir_device=directory_id[0] if directory_id else None,
+            dir_inode=directory_id[1] if directory_id else None,
+            reported_by=reported_by,
+        )
+        return _put(directory, record, holder) or record
+
+    result = _refuse_errors(attempt, directory)
+    if isinstance(result, Refusal) and not best_effort:
+        raise SidecarError(result)
+    return result
+
+
+@overload
+def clear(
+    path: str | os.PathLike[str],
+    *,
+    process: ProcessIdentity | int | None = None,
+    best_effort: Literal[False] = False,
+) -> None: ...
+@overload
+def clear(
+    path: str | os.PathLike[str],
+    *,
+    process: ProcessIdentity | int | None = None,
+    best_effort: bool,
+    unverified: bool = False,
+) -> Refusal | None: ...
+def clear(
+    path: str | os.PathLike[str],
+    *,
+    process: ProcessIdentity | int | None = None,
+    best_effort: bool = False,
+    unverified: bool = False,
+) -> Refusal | None:
+    """Remove a runtime.json (or the one in a session directory) that names this process, or `process`.
+
+    Anybody else's file stays: `not-ours`, or the reader's own refusal. A file that is gone already is no
+    problem. With `best_effort`, a problem is returned; without, it is raised as SidecarError. `unverified` is a
+    person's word that a process which can't be looked at from here (another host, a container) has ended; one
+    that is seen to live keeps its file all the same.
+    """
+    file = os.fspath(path)
+    if os.path.isdir(file):
+        file = os.path.join(file, NAME)
+    holder = _find_holder(process)
+    if isinstance(holder, Refusal):
+        holder = Holder(process if isinstance(process, int) else os.getpid(), None)  # it is gone: see _may_clear
+    refusal = _refuse_errors(lambda: take_away(file, holder, unverified), file)
+    if refusal is not None and refusal.code == NOT_FOUND:
+        refusal = None
+    if refusal is not None and not best_effort:
+        raise SidecarError(refusal)
+    return refusal
+
+
+def _refuse_errors(act: Callable[[], _T], path: str) -> _T | Refusal:
+    """What `act` returns; an error of the operating system becomes a refusal."""
+    try:
+        return act()
+    except OSError as error:
+        return Refusal(errno_code(error), f"{path}: {error.strerror or error}.")
+    except ValueError:
+        return Refusal("invalid:path", f"{path!r} is not a path.")
+
+
+def _find_holder(process: ProcessIdentity | int | None) -> Holder | Refusal:
     """Whom to write for: the given process, or this one. A bare PID is looked up here and now."""
     if process is None:
         process = os.getpid()
@@ -89,7 +237,7 @@ def find_holder(process: ProcessIdentity | int | None) -> Holder | Refusal:
     return Holder(process, identity)
 
 
-def put(session_dir: str, record: RuntimeRecord, holder: Holder) -> Refusal | None:
+def _put(session_dir: str, record: RuntimeRecord, holder: Holder) -> Refusal | None:
     """Write the record unless another process holds the file. Raises OSError."""
     data = encode(record)
     checked = parse(data)
@@ -128,11 +276,6 @@ def take_away(path: str, holder: Holder, unverified: bool = False) -> Refusal | 
     return None
 
 
-def refuse_error(error: OSError, path: str) -> Refusal:
-    """An OS error as a refusal."""
-    return Refusal(errno_code(error), f"{path}: {error.strerror or error}.")
-
-
 def _read_once(path: str, dir_fd: int | None) -> SidecarFile:
     content = read_regular(path, MAX_BYTES, dir_fd)
     if isinstance(content, Unreadable):
@@ -143,7 +286,7 @@ def _read_once(path: str, dir_fd: int | None) -> SidecarFile:
 def _refuse_to_replace(directory: Directory, holder: Holder) -> Refusal | None:
     record = read_file(directory.name(NAME), directory.fd).record
     if isinstance(record, Refusal):
-        # A torn file tells nothing and would stay for ever. Anything else is somebody's: a later schema,
+        # A torn file says nothing and would stay for ever. Anything else belongs to somebody: a later schema,
         # a stranger's file of the same name, something that is no file.
         return None if record.code in (NOT_FOUND, "malformed") else record
     if record.directory_id not in (None, identify_directory(directory.path)):

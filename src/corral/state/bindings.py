@@ -15,12 +15,11 @@ from msgspec import Struct
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.record import Skipped
-from corral.sidecar.atomic import Directory, remove, replace
-from corral.sidecar.files import Unreadable, read_regular
-from corral.sidecar.processes import own_identity
+from corral.sidecar.atomic import Directory, remove
+from corral.sidecar.files import Unreadable
+from corral.state.private_file import read_record, write_record
 
 _TAB = re.compile(r"[0-9a-f]{16}\Z")
-_LIMIT = 64 << 10
 _MOST_PREVIOUS = 6
 
 
@@ -43,7 +42,7 @@ class Binding(Struct, frozen=True, kw_only=True):
     """The process that the provider named for a session while it ran in this terminal: the program itself, or
     one below it. None until it was named."""
     silence: str | None = None
-    """Why the program, as it was started, was not expected to say which session it has; None while its word is
+    """Why the program, as it was started, was not expected to say which session it has; None while its report is
     expected. It may speak all the same, and then its word counts."""
     previous: tuple[tuple[str, int, int, int], ...] = ()
     """The processes that the tab had before its terminal was lost and it was resumed, newest first: what its provider
@@ -59,7 +58,7 @@ class Binding(Struct, frozen=True, kw_only=True):
 
     @property
     def processes(self) -> tuple[ProcessIdentity, ...]:
-        """All that could tell which session it has, the most telling first."""
+        """All whose reports could say which session it has, the best witness first."""
         return tuple(ProcessIdentity(*fields) for fields in self.past_processes())
 
     def past_processes(self) -> tuple[tuple[str, int, int, int], ...]:
@@ -80,9 +79,7 @@ class Bindings:
 
     def write(self, binding: Binding) -> None:
         """Raises OSError when it can't be made durable: then nothing must be started."""
-        os.makedirs(self.directory, mode=0o700, exist_ok=True)
-        with Directory(self.directory) as directory:
-            replace(directory, f"{binding.tab}.json", msgspec.json.encode(binding), own_identity())
+        write_record(self.directory, f"{binding.tab}.json", binding)
 
     def find(self, tab: str) -> Binding | None:
         """None when there is none, or none that can be read."""
@@ -116,31 +113,26 @@ class Bindings:
                 remove(directory, f"{tab}.json")
 
     def has_opened(self, directory: str) -> bool:
-        """Whether somebody has agreed to run agents in this very directory."""
+        """Whether somebody has agreed to run agents in exactly this directory."""
         return os.path.exists(os.path.join(self._opened, _hash(directory)))
 
     def note_opened(self, directory: str) -> None:
         """Raises OSError."""
-        os.makedirs(self._opened, mode=0o700, exist_ok=True)
-        with Directory(self._opened) as opened:
-            replace(opened, _hash(directory), os.fsencode(os.path.realpath(directory)), own_identity())
+        write_record(self._opened, _hash(directory), os.fsencode(os.path.realpath(directory)))
 
     def _read(self, tab: str) -> Binding | Skipped:
         path = self.path_of(tab)
-        content = read_regular(path, _LIMIT)
-        if isinstance(content, Unreadable):
-            return Skipped(provider="corral", path=path, reason=content.reason)
-        try:
-            binding = _decode(content.data)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            return Skipped(provider="corral", path=path, reason=f"not a binding: {error}")
+        binding = read_record(path, _decode)
+        if isinstance(binding, Unreadable):
+            what = "not a binding: " if binding.code == "invalid" else ""
+            return Skipped(provider="corral", path=path, reason=f"{what}{binding.reason}")
         if (binding.schema, binding.tab) != (1, tab):
             return Skipped(provider="corral", path=path, reason="a binding of another tab or of a newer corral")
         return binding
 
 
 def identity_fields(identity: ProcessIdentity) -> tuple[str, int, int, int]:
-    """A process as it is written down."""
+    """A process as it is written to a file."""
     return identity.boot_id, identity.pid_ns, identity.pid, identity.start_ticks
 
 

@@ -15,12 +15,9 @@ from msgspec import Struct, structs
 
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
-from corral.sidecar.atomic import Directory, replace
-from corral.sidecar.files import Unreadable, read_regular
-from corral.sidecar.processes import own_identity
 from corral.state.locks import sweep_locks, take_lock
+from corral.state.private_file import read_record, write_record
 
-_LIMIT = 64 << 10
 _COPIES_KEPT = 3
 _FORGET_AFTER_SECONDS = 30 * 86_400.0
 
@@ -47,7 +44,7 @@ class Launch(Struct, frozen=True, kw_only=True):
     cwd: str
     copies: tuple[KeptCopy, ...] = ()
     silence: str | None = None
-    """Why the provider, as it was started, was not expected to name this session; None while its word is expected."""
+    """Why the provider, as it was started, was not expected to name this session; None while its report is expected."""
     problem: str | None = None
     """What was found wrong after the start, in words; None while nothing was."""
     confirmed: bool = False
@@ -71,34 +68,20 @@ class Launches:
 
     def write(self, launch: Launch) -> None:
         """Raises OSError when it can't be made durable: then nothing must be started."""
-        os.makedirs(self._directory, mode=0o700, exist_ok=True)
-        with Directory(self._directory) as directory:
-            replace(
-                directory,
-                os.path.basename(self._path(launch.process)),
-                msgspec.json.encode(launch),
-                own_identity(),
-            )
+        write_record(self._directory, os.path.basename(self._path(launch.process)), launch)
 
     def read_all(self) -> list[Launch]:
-        """Every record that can be read; the others are nobody's evidence."""
+        """Every record that can be read; the others are no evidence."""
         try:
             names = sorted(os.listdir(self._directory))
         except OSError:
             return []
-        found: list[Launch] = []
-        for name in names:
-            if not name.endswith(".json"):
-                continue
-            content = read_regular(os.path.join(self._directory, name), _LIMIT)
-            if isinstance(content, Unreadable):
-                continue
-            with suppress(msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
-                found.append(structs.replace(_decode(content.data), path=os.path.join(self._directory, name)))
-        return found
+        paths = [os.path.join(self._directory, name) for name in names if name.endswith(".json")]
+        read = ((path, read_record(path, _decode)) for path in paths)
+        return [structs.replace(one, path=path) for path, one in read if isinstance(one, Launch)]
 
     def sweep(self, now: float) -> None:
-        """Forget what is a month old and without a problem to tell, and locks that nobody has wanted since."""
+        """Forget what is a month old and had no problem, and locks that nobody has wanted since."""
         sweep_locks(self._locks, now - _FORGET_AFTER_SECONDS)
         for launch in self.read_all():
             if launch.problem is None and launch.launched_at < now - _FORGET_AFTER_SECONDS:

@@ -1,4 +1,4 @@
-"""Named locks that last no longer than whoever holds them, and are swept once nobody has wanted them for long."""
+"""Named locks that last no longer than whoever holds them, and are deleted once nobody has used them for long."""
 
 from __future__ import annotations
 

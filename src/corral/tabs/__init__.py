@@ -11,18 +11,17 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from corral.model.key import SessionKey
-    from corral.model.opening import Agree
     from corral.model.process import ProcessIdentity
     from corral.model.restore import Refused, Resume
     from corral.model.session import Session, Survey
-    from corral.model.tab import Progress
+    from corral.model.tab import Agree, Progress
     from corral.model.whereabouts import Look, Pane, Way
     from corral.tabs.keeper import TabEvent as TabEvent
     from corral.tabs.keeper import TabKeeper as TabKeeper
     from corral.tabs.kill import Ended as Ended
     from corral.tabs.listing import Tab as Tab
     from corral.tabs.listing import Tabs as Tabs
-    from corral.tabs.report import TabsDocument
+    from corral.tabs.listing import TabsDocument
     from corral.tabs.start import Size
 
 
@@ -38,7 +37,7 @@ def list_tabs(wanted: Collection[str] | None = None) -> Tabs:
 
 def report_tabs(found: Tabs) -> TabsDocument:
     """`corral terminals --json`."""
-    from corral.tabs.report import report_tabs
+    from corral.tabs.listing import report_tabs
 
     return report_tabs(found)
 
@@ -66,8 +65,7 @@ def keep_tabs(
     """The tabs of this state directory for one view that stays, with their order and a log of what became of them."""
     from corral.machine import places
     from corral.machine.event_log import EventLog
-    from corral.tabs.keeper import TabKeeper
-    from corral.tabs.layout import LayoutFile
+    from corral.tabs.keeper import LayoutFile, TabKeeper
 
     return TabKeeper(look, LayoutFile(places.state_dir()), EventLog(log_path), on_tabs, on_progress)
 
@@ -86,15 +84,15 @@ def look_at(name: str | SessionKey) -> Look:
 
 
 def find_way(pane: Pane, variables: Mapping[str, str]) -> Way:
-    """To a pane, from a terminal with these variables."""
+    """How to get to a pane from a terminal with these variables."""
     from corral.tabs.whereabouts import find_way
 
     return find_way(pane, variables)
 
 
 def switch_client(way: Way) -> str | None:
-    """Bring the tmux in which we run to that pane; or why it did not go."""
-    from corral.machine.tmux import switch_client
+    """Switch the tmux in which we run to that pane; or why it did not switch."""
+    from corral.tabs.whereabouts import switch_client
 
     return switch_client(list(way.command or ()))
 
@@ -117,9 +115,9 @@ def start_tab(
 def plan_resume(name: str, *, anyway: bool, agree: Agree, settled: bool) -> tuple[Session, Resume | Refused]:
     """What `corral resume` would start, or the refusal.
 
-    `settled`: an agent that has just started may be about to open it, and its first word is waited for.
+    `settled`: an agent that has just started may be about to open it, and corral waits for its first report.
     """
-    from corral.tabs.resume import plan_resume
+    from corral.tabs.start import plan_resume
 
     return plan_resume(name, anyway=anyway, agree=agree, settled=settled)
 
@@ -135,7 +133,7 @@ def resume_in_place(name: str, *, anyway: bool, agree: Agree, report: Callable[[
 
 
 def end_tab(tab: str, ref: str | None) -> None:
-    """Ask its holder to end the program; `ref` is the session that it has to have still. Raises RefusedError."""
+    """Ask its holder to end the program; `ref` is the session that it must still have. Raises RefusedError."""
     from corral.tabs.kill import end_tab
 
     end_tab(tab, ref)
@@ -144,7 +142,7 @@ def end_tab(tab: str, ref: str | None) -> None:
 def find_to_kill(name: str | SessionKey, agreed: Session | None = None) -> Session:
     """A session that a verified process serves now, and that process serves no other. Raises RefusedError.
 
-    `agreed` is the session as the person saw it: what serves it has to be the same still.
+    `agreed` is the session as the person saw it: the same process must still serve it.
     """
     from corral.tabs.kill import find_to_kill
 

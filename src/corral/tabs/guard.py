@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import select
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable
@@ -38,7 +39,7 @@ _GUARD_SECONDS = 120.0
 _TURN_SECONDS = 15.0
 """kimi 1.51 reads and writes its registry within the first seconds of a start (2026-11)."""
 _SHORTEST_REST_SECONDS, _LONGEST_REST_SECONDS = 0.1, 3.0
-"""Between two looks, however much happens: most confirm at once, and one that never does must not keep us busy."""
+"""The pause between two surveys, however much happens: a CLI that never confirms must not keep us busy."""
 _RARE_SECONDS = 30.0
 """Some evidence makes no event: a lock on a file that is there already, a child's environment, a directory that is
 not watched. So there is a look now and then, as the server's watcher has it."""
@@ -48,7 +49,7 @@ _SERVED = frozenset({State.LIVE, State.PENDING})
 
 
 class Signs:
-    """What may tell that an agent has taken a session: our journal, the files of its home, and its own end."""
+    """What may show that an agent has taken a session: our journal, the files of its home, and its own end."""
 
     def __init__(self, process: ProcessIdentity, directories: Iterable[str]) -> None:
         self._wanted: set[str] = set()
@@ -61,13 +62,13 @@ class Signs:
         self.follow(directories)
 
     def follow(self, directories: Iterable[str]) -> None:
-        """These too. Of one that is not there yet, the nearest above it, until it is."""
+        """Watch these too; for one that does not exist yet, the nearest directory above it until it does."""
         self._wanted |= set(directories)
         for wanted in self._wanted:
             self._add_nearest(wanted)
 
     def wait(self, until: float, rest_seconds: float) -> bool:
-        """Until something happens, or something may have been missed. False once the process has ended."""
+        """Wait until something happens or may have been missed. False once the process has ended."""
         if self._death is None or is_ready(self._death, min(rest_seconds, max(0.0, until - time.monotonic()))):
             return False
         poll = select.poll()
@@ -97,7 +98,7 @@ class Signs:
             self._add_nearest(os.path.dirname(path))
 
     def _add(self, path: str) -> bool:
-        """Watch it and what is below it; False when it is not there. Where no more can be watched, nothing is."""
+        """Watch it and what is below it; False when it does not exist. If the limit is reached, nothing is watched."""
         if self._watch is None or path in self._watch:
             return True
         try:
@@ -116,7 +117,7 @@ class Signs:
 
 
 def _await_word(look: Callable[[], _T | None], signs: Signs, seconds: float, turn: list[int]) -> _T | None:
-    """What the first look finds that finds anything; None when the process ended, or nothing did in that time.
+    """What `look` returns as soon as it is not None; None when the process ended, or the time is over.
 
     `turn` is closed early.
     """
@@ -199,8 +200,7 @@ def guard_tab(tab: str, turn: list[int]) -> None:
         try:
             guard_launch(launch, launches, turn)
         except Exception as error:
-            told = f"what became of the session could not be checked after the start: {error!r}"
-            launches.write(structs.replace(launch, problem=told))
+            _note_unchecked(launch, launches, error)
             raise
     provider = find_provider(binding.provider)
 
@@ -214,6 +214,52 @@ def guard_tab(tab: str, turn: list[int]) -> None:
         _await_word(look, signs, _GUARD_SECONDS if launch is None else 0.0, turn)
     finally:
         signs.close()
+
+
+def _note_unchecked(launch: Launch, launches: Launches, error: Exception) -> None:
+    problem = f"corral could not check the session after the start: {error!r}"
+    launches.write(structs.replace(launch, problem=problem))
+
+
+# --- how a guard is started
+
+
+def spawn_guard(tab: str, locks: list[int]) -> None:
+    """For a terminal. From now on the guard holds the locks too."""
+    subprocess.Popen(
+        [sys.executable, "-P", "-X", "utf8", "-m", "corral.tabs.guard", tab, *map(str, locks)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+        pass_fds=locks,
+        start_new_session=True,
+    )
+
+
+def fork_guard(launch: Launch, launches: Launches, locks: list[int]) -> None:
+    """A small process of its own that keeps the locks until the provider confirms the session, then checks it.
+
+    Forked twice: the agent must not get a child that it never started.
+    """
+    child = os.fork()
+    if child:
+        os.waitpid(child, 0)
+        while locks:
+            os.close(locks.pop())
+        return
+    try:
+        os.setsid()
+        if os.fork():
+            os._exit(0)
+        null = os.open(os.devnull, os.O_RDWR)
+        for fd in (0, 1, 2):
+            os.dup2(null, fd)
+        guard_launch(launch, launches, locks[1:])
+    except Exception as error:  # noqa: BLE001 - it must not run on as a second corral, nor fail unseen
+        _note_unchecked(launch, launches, error)
+    finally:
+        os._exit(0)
 
 
 if __name__ == "__main__":

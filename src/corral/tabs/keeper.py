@@ -1,41 +1,42 @@
-"""The tabs as a view shows them, kept up to date; and the queue that brings many of them back, a few at a time."""
+"""The tabs as a view shows them, kept up to date and in order; and the queue that brings many back, a few at a time."""
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 
-from msgspec import structs
+import msgspec
+from msgspec import Struct, structs
 
 from corral.errors import NotReachable
 from corral.machine.event_log import EventLog
 from corral.model.key import SessionKey
-from corral.model.opening import Agree, Agreement, Opened
 from corral.model.process import ProcessIdentity
 from corral.model.refusal import RefusalReport, RefusedError, report_refusal
 from corral.model.restore import Refusal, Refused
 from corral.model.session import Session, Survey
-from corral.model.tab import Progress, TabView
+from corral.model.tab import Agree, Agreement, Opened, Progress, TabView
 from corral.model.terminal import Standing
 from corral.model.verdict import State
 from corral.providers.contract import Provider
 from corral.providers.registry import find_provider
-from corral.sessions.reference import session_ref
+from corral.sessions.naming import session_ref
+from corral.sidecar.files import Unreadable
 from corral.state.bindings import Binding
-from corral.tabs.layout import LayoutFile
+from corral.state.private_file import read_record, write_record
 from corral.tabs.listing import Tab, forget_tab, list_tabs, watched_places
 from corral.tabs.restore import Restorer, plan_for
 from corral.tabs.start import Size
 from corral.terminals.client import Client
-from corral.terminals.directory import terminals_dir
-from corral.terminals.how_ended import say_end
+from corral.terminals.directory import say_end, terminals_dir
 
 _AT_ONCE = 3
 _SIZE: Size = (80, 24)
 _ABOUT_PROCESSES = frozenset({Refusal.ALREADY_LIVE, Refusal.CLAIMED_ELSEWHERE, Refusal.MAYBE_OPEN})
-"""Refusals that say who has a session or may have it: not kept, since the session itself always says it of now."""
+"""Refusals about the processes of a session: not kept, since the session itself says what is true now."""
 
 
 _ASKED_BEFORE = Agreement(trust=True)
@@ -45,7 +46,7 @@ TabEvent = tuple[str, TabView]
 
 
 class TabKeeper:
-    """Reads what is true, remembers only what a person asked for. Its calls block: use threads."""
+    """Reads what is true, and keeps only what a person asked for. Its calls block: use threads."""
 
     def __init__(
         self,
@@ -66,17 +67,19 @@ class TabKeeper:
         self.watched_places = watched_places()
         """Directories in which something changes when tabs do."""
         self.holders: frozenset[ProcessIdentity] = frozenset()
-        """Of the terminals that there are: when one ends, nothing on disk says so."""
+        """The holders of all terminals: when one ends, nothing on disk says so."""
         self._busy: dict[str, str] = {}
         """Tabs that are queued or being resumed."""
         self._refusals: dict[str, RefusalReport] = {}
-        """What the last try said."""
+        """By tab: why the last try was refused."""
         self._sizes: dict[str, Size] = {}
         self._last: dict[str, Tab] = {}
-        """Tabs without a terminal as they were when it was decided which session they had, or why none is known."""
+        """Tabs without a terminal, with the session that they had last, or why none is known."""
         self._pool = ThreadPoolExecutor(_AT_ONCE, "restore")
         self._one_at_a_time: dict[str, threading.Lock] = {}
         self._progress = Progress(done=0, total=0, failed=0)
+        if layout.problem is not None:
+            log.write("layout_not_read", message=layout.problem)
 
     def reports(self) -> list[TabView]:
         with self._lock:
@@ -91,7 +94,7 @@ class TabKeeper:
             return next((one.tab for one in self._reports.values() if one.ref == ref), None)
 
     def refresh(self) -> None:
-        """Look again, and tell what is different."""
+        """Look again, and report what is different."""
         with self._lock:
             found = {one.tab: one for one in self._describe_all()}
             events: list[TabEvent] = []
@@ -106,12 +109,12 @@ class TabKeeper:
             self._on_tabs(events)
 
     def open_tab(self, tab: str, size: Size = _SIZE, *, anyway: bool = False, agree: Agree = _ASKED_BEFORE) -> Opened:
-        """Raises RefusedError, which the tab then shows and the log says."""
+        """Raises RefusedError; the tab shows it, and it is logged."""
         self._mark(tab, "resuming")
         with self._lock:
             last = self._last.get(tab)
         try:
-            opened = self._restorer.open_tab(tab, size=size, anyway=anyway, agree=agree, report=_unheard, last=last)
+            opened = self._restorer.open_tab(tab, size=size, anyway=anyway, agree=agree, last=last)
         except RefusedError as error:
             self._note_refusal(tab, error.refused)
             raise
@@ -127,10 +130,10 @@ class TabKeeper:
     def open_session(
         self, session: Session, *, anyway: bool, agree: Agree, size: Size, attach_only: bool = False
     ) -> Opened:
-        """Raises RefusedError; every one is a line in the log."""
+        """Raises RefusedError; it is logged."""
         try:
             opened = self._restorer.open_session(
-                session, size=size, anyway=anyway, agree=agree, report=_unheard, attach_only=attach_only
+                session, size=size, anyway=anyway, agree=agree, attach_only=attach_only
             )
         except RefusedError as error:
             self.log.write(
@@ -164,7 +167,7 @@ class TabKeeper:
         return len(gone)
 
     def close(self, tab: str) -> None:
-        """Not shown any more. What runs lives on; what has ended is forgotten. Raises OSError."""
+        """Hide it. What runs goes on; what has ended is forgotten. Raises OSError."""
         report = self.find(tab)
         if report is not None and report.state in ("ended", "gone", "refused"):
             forget_tab(tab)
@@ -262,7 +265,7 @@ class TabKeeper:
         return known.get(session.key, session) if session else None
 
     def _refresh_last(self, tabs: Sequence[Tab]) -> None:
-        """One survey for all those of which it is not known yet which session they had."""
+        """Find the last session of those that lack it, with one survey for all."""
         unknown: list[str] = []
         for tab in tabs:
             known = self._last.get(tab.tab)
@@ -319,7 +322,7 @@ class TabKeeper:
                 return "refused" if self._refusal_of(tab) else "gone"
 
     def _refusal_of(self, tab: Tab) -> RefusalReport | None:
-        """What the last try said; of one whose record is damaged, what any try would say."""
+        """Why the last try was refused; of a tab whose record is damaged, why any would be."""
         if tab.tab in self._refusals:
             return self._refusals[tab.tab]
         if tab.damage is None or tab.standing is Standing.RUNNING:
@@ -330,7 +333,7 @@ class TabKeeper:
         return report_refusal(plan)
 
     def _size_of(self, tab: Tab) -> Size:
-        """Asked once of a holder that somebody else started."""
+        """Its holder is asked once, if somebody else started it."""
         if tab.tab not in self._sizes and tab.standing is Standing.RUNNING:
             try:
                 with Client(terminals_dir(), tab.tab) as client:
@@ -347,15 +350,82 @@ def _is_named(session: Session | None, binding: Binding | None) -> bool:
 
 
 def _foreseen(tab: Tab, session: Session | None) -> RefusalReport | None:
-    """What a try would say as far as is known now, of a tab whose terminal is gone."""
+    """Of a tab whose terminal is gone: why a try would be refused, as far as is known now."""
     if tab.standing is not Standing.LOST or session is None or not isinstance(session.restore, Refused):
         return None
     return report_refusal(session.restore)
 
 
-def _unheard(text: str) -> None:
-    """Progress of a start: the tab's state shows it."""
-
-
 def _name(provider: Provider | None) -> str:
     return provider.capabilities.title if provider is not None else "terminal"
+
+
+# --- what a person arranged: one small file, kept over restarts
+
+
+_LIMIT = 4 << 20
+_MOST = 20_000
+
+
+class Layout(Struct, frozen=True, kw_only=True):
+    """Tabs by their ids, sessions by their references."""
+
+    schema: int = 1
+    order: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
+    """Tabs that are not shown although their terminal is there."""
+    dismissed: tuple[str, ...] = ()
+
+
+class LayoutFile:
+    """Read once, written at every change. Safe to use from several threads of one process."""
+
+    def __init__(self, state_dir: str) -> None:
+        self._directory = os.path.join(state_dir, "server")
+        self._lock = threading.Lock()
+        self.problem: str | None = None
+        """Why what was kept could not be read."""
+        self._layout = self._read()
+
+    @property
+    def layout(self) -> Layout:
+        return self._layout
+
+    def place(self, tab: str, position: int | None = None) -> None:
+        """Put a tab at a position, or last. It is no longer closed. Raises OSError."""
+        with self._lock:
+            order = _without(self._layout.order, tab)
+            order.insert(len(order) if position is None else max(0, position), tab)
+            self._keep(order=order, closed=_without(self._layout.closed, tab))
+
+    def close(self, tab: str) -> None:
+        with self._lock:
+            self._keep(closed=[*_without(self._layout.closed, tab), tab])
+
+    def forget(self, tab: str) -> None:
+        with self._lock:
+            self._keep(order=_without(self._layout.order, tab), closed=_without(self._layout.closed, tab))
+
+    def dismiss(self, reference: str, *, dismissed: bool) -> None:
+        with self._lock:
+            added = [reference] if dismissed else []
+            self._keep(dismissed=_without(self._layout.dismissed, reference) + added)
+
+    def _keep(self, **changed: Sequence[str]) -> None:
+        layout = structs.replace(self._layout, **{name: tuple(tabs[-_MOST:]) for name, tabs in changed.items()})
+        if layout == self._layout:
+            return
+        write_record(self._directory, "layout.json", layout)
+        self._layout = layout
+
+    def _read(self) -> Layout:
+        path = os.path.join(self._directory, "layout.json")
+        layout = read_record(path, msgspec.json.Decoder(Layout).decode, _LIMIT)
+        if isinstance(layout, Unreadable):
+            self.problem = None if layout.code == "io:ENOENT" else f"layout.json: {layout.reason}"
+            return Layout()
+        return layout if layout.schema == 1 else Layout()
+
+
+def _without(names: Iterable[str], name: str) -> list[str]:
+    return [one for one in names if one != name]

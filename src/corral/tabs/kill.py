@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from corral.errors import NotReachable, Silent
 from corral.machine.descriptors import is_ready
+from corral.machine.probe import NotSent, send_signal
 from corral.machine.processes import ProcessTable
-from corral.machine.signal import NotSent, send_signal
 from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.refusal import RefusedError, refuse
@@ -20,8 +20,7 @@ from corral.model.selection import Selection
 from corral.model.session import Session
 from corral.model.verdict import State
 from corral.providers.registry import find_provider
-from corral.sessions.naming import find_session, full_name
-from corral.sessions.reference import session_ref
+from corral.sessions.naming import find_session, full_name, session_ref
 from corral.sessions.survey import take_survey
 from corral.tabs.listing import list_shared, list_tabs
 from corral.terminals.client import Client
@@ -44,7 +43,7 @@ class Ended(Struct, frozen=True, kw_only=True):
 def find_to_kill(name: str | SessionKey, agreed: Session | None = None) -> Session:
     """A session that a verified process serves now, and that process serves no other. Raises RefusedError.
 
-    `agreed` is the session as the person saw it: what serves it has to be the same still.
+    `agreed` is the session as the person saw it: the same process must still serve it.
     """
     key = name if isinstance(name, SessionKey) else find_session(name).key
     survey = take_survey(Selection(states=_LIVE, besides=frozenset({key.session_id})), [find_provider(key.provider)])
@@ -55,7 +54,7 @@ def find_to_kill(name: str | SessionKey, agreed: Session | None = None) -> Sessi
 
 
 def decide_end(key: SessionKey, sessions: Iterable[Session], agreed: Session | None = None) -> Session | Refused:
-    """Whether what serves this session may be ended, with all that is served known."""
+    """Whether what serves this session may be ended, given all sessions that are served."""
     named = {session.key: session for session in sessions}
     session, name = named.get(key), full_name(key)
     if session is None:
@@ -115,7 +114,7 @@ def kill_process(identity: ProcessIdentity, report: Callable[[str], None]) -> En
                 send_signal(identity, signal.SIGCONT)  # one that is stopped could not end
             if is_ready(death, wait_seconds):
                 return Ended(identity=identity, by=last)
-        message = f"pid {identity.pid} did not end, not even by SIGKILL: the kernel holds it"
+        message = f"pid {identity.pid} did not end, even after SIGKILL: it is stuck in the kernel"
         raise refuse(Refusal.NOT_ENDED, message)
     finally:
         os.close(death)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Container
 
 from msgspec import Struct, structs
 
@@ -16,9 +16,11 @@ from corral.model.process import ProcessIdentity
 from corral.model.record import Skipped
 from corral.model.selection import Selection
 from corral.model.session import Session, Survey
+from corral.model.session_report import SCHEMA, SessionReport
 from corral.model.terminal import Standing, Terminal
 from corral.model.verdict import State
 from corral.providers.registry import has_provider
+from corral.sessions.report import report_session
 from corral.sessions.survey import take_survey
 from corral.state.bindings import Binding, Bindings, identity_fields
 from corral.tabs.plan import decide_last_session
@@ -38,13 +40,13 @@ class Tab(Struct, frozen=True, kw_only=True):
     terminal: Terminal | None
     """None when nothing is left of it."""
     session: Session | None = None
-    """The one it has; of a tab that runs no more, the one it had last."""
+    """The one it has; of a tab that has ended, the one it had last."""
     reason: str | None = None
     """Why no session is known."""
     damage: str | None = None
-    """Why what was recorded of it can't be read."""
+    """Why its record can't be read."""
     unnoted: str | None = None
-    """Why its agent's process could not be recorded: when the terminal is lost, nobody could tell its session."""
+    """Why its agent's process could not be recorded: when the terminal is lost, nobody would know its session."""
 
     @property
     def standing(self) -> Standing:
@@ -156,7 +158,7 @@ def _with_session(tab: Tab, survey: Survey, table: ProcessTable, bindings: Bindi
     if isinstance(found, str):
         return structs.replace(tab, reason=found)
     if silence is not None and not _is_kept(found):
-        # No word of the provider is expected that outlives the process: neither what we asked for, nor its open log.
+        # Neither our launch nor an open log outlives the process, and nothing else is expected of its provider.
         return structs.replace(tab, reason=silence)
     if binding is not None and found.session.state is State.LIVE and binding.agent_process != found.agent:
         noted = structs.replace(binding, agent=identity_fields(found.agent))
@@ -179,7 +181,7 @@ def _is_kept(found: Served) -> bool:
 def find_served(
     child: ProcessIdentity, provider: str | None, survey: Survey, table: ProcessTable
 ) -> Served | str | None:
-    """The session that the agent nearest to the terminal's program serves, or why none is known; None: not said yet.
+    """The session that the agent nearest to the terminal's program serves, or why none is known; None: not yet known.
 
     Nearest: an agent that runs inside another one's tools must not take over the tab.
     """
@@ -192,19 +194,12 @@ def find_served(
         for process in (*survey.unattributed, *survey.no_session_yet)
         if process.pid in depths and provider in (None, process.provider)
     ]
-    served = [
-        (depths[identity.pid], session, identity)
-        for session in survey.sessions
-        for identity in session.verdict.processes
-        if identity.pid in depths and provider in (None, session.provider) and _is(table, identity)
-    ]
-    nearest = min((depth for depth, _, _ in served), default=None)
+    served = [one for one in _list_served(depths, survey, table) if provider in (None, one.session.provider)]
+    nearest = min((depths[one.agent.pid] for one in served), default=None)
     if nearest is None or min(silent, default=nearest) < nearest:
         return None
-    found = [(session, identity) for depth, session, identity in served if depth == nearest]
-    if len(found) > 1:
-        return f"it serves {len(found)} sessions"
-    return Served(session=found[0][0], agent=found[0][1])
+    found = [one for one in served if depths[one.agent.pid] == nearest]
+    return found[0] if len(found) == 1 else f"it serves {len(found)} sessions"
 
 
 def list_shared(child: ProcessIdentity, survey: Survey, table: ProcessTable) -> list[Session]:
@@ -212,15 +207,10 @@ def list_shared(child: ProcessIdentity, survey: Survey, table: ProcessTable) -> 
 
     A sub-agent is a part of the session that started it.
     """
-    depths = _depths(child.pid, table)
-    served = [
-        (identity, session)
-        for session in survey.sessions
-        for identity in session.verdict.processes
-        if session.state is State.LIVE and not session.is_subagent and identity.pid in depths and _is(table, identity)
-    ]
-    count = Counter(identity for identity, _ in served)
-    return [session for identity, session in served if count[identity] > 1]
+    served = _list_served(_depths(child.pid, table), survey, table)
+    live = [one for one in served if one.session.state is State.LIVE and not one.session.is_subagent]
+    count = Counter(one.agent for one in live)
+    return [one.session for one in live if count[one.agent] > 1]
 
 
 def _depths(pid: int, table: ProcessTable) -> dict[int, int]:
@@ -230,6 +220,75 @@ def _depths(pid: int, table: ProcessTable) -> dict[int, int]:
     return depths
 
 
-def _is(table: ProcessTable, identity: ProcessIdentity) -> bool:
-    process = table.find(identity.pid)
-    return process is not None and process.identity == identity
+def _list_served(depths: Container[int], survey: Survey, table: ProcessTable) -> list[Served]:
+    """What these processes serve, as far as each is still the one that was verified."""
+    return [
+        Served(session=session, agent=identity)
+        for session in survey.sessions
+        for identity in session.verdict.processes
+        if identity.pid in depths and (process := table.find(identity.pid)) and process.identity == identity
+    ]
+
+
+# --- JSON, documented in docs/json.md
+
+
+class TabReport(Struct, frozen=True, kw_only=True):
+    """One tab. Times are epoch seconds; `session` is null with a `reason` while its provider has not named one."""
+
+    tab: str
+    standing: str
+    provider: str | None
+    home: str | None
+    work_dir: str | None
+    title: str | None
+    pid: int | None
+    holder_pid: int | None
+    opened_at: float | None
+    status: int | None
+    ended_at: float | None
+    session: SessionReport | None
+    reason: str | None
+
+
+class SkippedReport(Struct, frozen=True, kw_only=True):
+    """A binding that can't be read."""
+
+    path: str
+    reason: str
+
+
+class TabsDocument(Struct, frozen=True, kw_only=True):
+    """`corral terminals --json`."""
+
+    schema: int = SCHEMA
+    terminals: tuple[TabReport, ...]
+    skipped: tuple[SkippedReport, ...]
+
+
+def report_tabs(found: Tabs) -> TabsDocument:
+    return TabsDocument(
+        # A record that can't be read, and nothing running, is listed below.
+        terminals=tuple(report_tab(tab) for tab in found.tabs if tab.binding or tab.terminal),
+        skipped=tuple(SkippedReport(path=one.path, reason=one.reason) for one in found.skipped),
+    )
+
+
+def report_tab(tab: Tab) -> TabReport:
+    binding, terminal = tab.binding, tab.terminal
+    runs = tab.standing is Standing.RUNNING
+    return TabReport(
+        tab=tab.tab,
+        standing=tab.standing,
+        provider=binding.provider if binding else None,
+        home=binding.home if binding else None,
+        work_dir=binding.work_dir if binding else None,
+        title=binding.title if binding else None,
+        pid=terminal.child.pid if terminal and runs else None,
+        holder_pid=terminal.holder.pid if terminal and terminal.holder and runs else None,
+        opened_at=binding.opened_at if binding else (terminal.started_at if terminal else None),
+        status=terminal.status if terminal else None,
+        ended_at=terminal.ended_at if terminal else None,
+        session=report_session(tab.session) if tab.session else None,
+        reason=tab.reason,
+    )

@@ -12,6 +12,7 @@ from corral.model.key import SessionKey
 from corral.model.process import ProcessIdentity
 from corral.model.restore import Attach, Refusal, Refused, RestorePlan, Resume, Wait
 from corral.model.session import Session
+from corral.model.tab import Opened
 from corral.model.terminal import Standing
 from corral.sessions.decide.restore import refuse_live
 
@@ -25,22 +26,16 @@ class TabFacts(Struct, frozen=True, kw_only=True):
     last: SessionKey | None
     """The session that the provider named last for this tab's own process."""
     plan: RestorePlan | None
-    """How that session is to be restored as things stand; None when it is not on disk any more."""
+    """How that session is to be restored now; None when it is not on disk any more."""
     served_in: str | None = None
     """The tab of ours in which that session is open now."""
     restores: bool = True
     """Whether this provider has a proven way to resume."""
     title: str = "the CLI"
     damage: str | None = None
-    """Why what was recorded of the tab can't be read."""
+    """Why the record of the tab can't be read."""
     home_missing: str | None = None
     """The home that it was opened in, if that is gone."""
-
-
-class AttachTab(Struct, frozen=True):
-    """Its terminal (or the one that has its session) is there."""
-
-    tab: str
 
 
 class ResumeTab(Struct, frozen=True):
@@ -49,31 +44,25 @@ class ResumeTab(Struct, frozen=True):
     key: SessionKey
 
 
-class WaitForTab(Struct, frozen=True):
-    """It was started, and its provider has not spoken yet."""
-
-    pid: int
-
-
-TabPlan = AttachTab | ResumeTab | WaitForTab | Refused
+TabPlan = Opened | ResumeTab | Refused
 
 
 def plan_tab(facts: TabFacts) -> TabPlan:
-    """The one way to open it, or why there is none."""
+    """The one way to open it, or why there is none; `Opened` where nothing has to be started."""
     if facts.standing is Standing.RUNNING:
-        return AttachTab(facts.tab)
+        return Opened(tab=facts.tab, plan="attach")
     if (refused := refuse_tab(facts)) is not None:
         return refused
     assert facts.last is not None
     if facts.served_in is not None:
-        return AttachTab(facts.served_in)
+        return Opened(tab=facts.served_in, plan="attach")
     match facts.plan:
         case None:
             return _refuse(Refusal.TRANSCRIPT_MISSING, "its conversation is not on disk (any more)")
         case Attach():
             return refuse_live(facts.plan)
         case Wait():
-            return WaitForTab(facts.plan.pid)
+            return Opened(tab=facts.tab, plan="wait")
         case Resume():
             return ResumeTab(facts.last)
         case Refused():
@@ -87,7 +76,7 @@ def refuse_tab(facts: TabFacts) -> Refused | None:
     if facts.damage is not None:
         return _refuse(
             Refusal.IDENTITY_INVALID,
-            f"what was recorded of this tab can't be read: {facts.damage}",
+            f"the record of this tab can't be read: {facts.damage}",
             "open its conversation from the list of sessions, and close this tab",
         )
     if facts.home_missing is not None:
@@ -124,28 +113,28 @@ def decide_last_session(processes: Iterable[ProcessIdentity], sessions: Sequence
 def _choose(named: Sequence[tuple[Session, Claim]]) -> Session | str:
     highest = min(AUTHORITY[claim.kind] for _, claim in named)
     heard = [(session, claim) for session, claim in named if AUTHORITY[claim.kind] == highest]
-    # After an end that was lost no other session came.
+    # If only an end was lost, no other session came after it.
     if any(claim.missed is JournalEventKind.START for _, claim in heard):
         return "a report of its agent could not be recorded: it may have had another session last"
     still_open = {session.key for session, claim in heard if claim.ended_at is None}
     in_front = {session.key: session for session, claim in heard if claim.ended_at is None and claim.foreground}
     if len(in_front) == 1:
         return next(iter(in_front.values()))
-    # Of several runtime.json of one process the newest counts: writers of old do not clear the one before.
+    # Of several runtime.json of one process the newest counts: old writers do not clear the one before.
     if len(still_open) > 1 and highest != AUTHORITY[ClaimKind.RUNTIME]:
         return f"it had {len(still_open)} sessions open"
     return max(heard, key=lambda pair: _order(pair[1]))[0]
 
 
 def _names(claim: Claim, process: ProcessIdentity) -> bool:
-    """Exactly, field by field: a claim without a start is no identity."""
+    """Exactly, field by field: a claim without a start does not identify a process."""
     if (claim.boot_id, claim.pid, claim.start_ticks) != (process.boot_id, process.pid, process.start_ticks):
         return False
     return claim.pid_ns in (None, process.pid_ns)
 
 
 def _order(claim: Claim) -> tuple[bool, float, float]:
-    """What was not left before what was; in the order of one process's own words."""
+    """Sessions that were left come first, then by time: the last one counts."""
     return claim.ended_at is None, claim.ended_at or 0.0, claim.written_at or 0.0
 
 

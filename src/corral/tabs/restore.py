@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from corral.model.key import SessionKey
-from corral.model.opening import Agree, Opened
 from corral.model.refusal import RefusedError, refuse
 from corral.model.restore import Attach, GoThere, Refusal, Refused, Wait
 from corral.model.session import Session
+from corral.model.tab import Agree, Opened
 from corral.model.terminal import Standing
 from corral.model.whereabouts import InPane, InTab, Whereabouts
 from corral.providers.registry import find_provider
@@ -22,8 +22,8 @@ from corral.sessions.naming import find_by_key, full_name
 from corral.sidecar.processes import read_identity
 from corral.state.bindings import Binding
 from corral.tabs.listing import Tab, find_tab_started_on, list_tabs, read_tab
-from corral.tabs.plan import AttachTab, ResumeTab, TabFacts, TabPlan, WaitForTab, plan_tab, refuse_tab
-from corral.tabs.start import Report, Size, Starting
+from corral.tabs.plan import ResumeTab, TabFacts, TabPlan, plan_tab, refuse_tab
+from corral.tabs.start import Size, Starting
 from corral.tabs.whereabouts import find_way, find_whereabouts
 
 if TYPE_CHECKING:
@@ -37,9 +37,7 @@ class Restorer:
         self._turns: dict[str | SessionKey, threading.Lock] = {}
         self._turns_lock = threading.Lock()
 
-    def open_tab(
-        self, tab: str, *, size: Size, anyway: bool = False, agree: Agree, report: Report, last: Tab | None = None
-    ) -> Opened:
+    def open_tab(self, tab: str, *, size: Size, anyway: bool, agree: Agree, last: Tab | None) -> Opened:
         """Attach to its terminal, or resume its session in a new one for the same tab. Raises RefusedError.
 
         `last` is the tab as it was seen when its session was last decided: with it one survey is enough.
@@ -47,53 +45,32 @@ class Restorer:
         with self._turn(tab):
             found = _recall(read_tab(tab), last) or find_tab(tab)
             if found.session is None or found.standing is Standing.RUNNING or refuse_tab(_facts_of(found)):
-                return self._follow(tab, plan_for(found), found)
+                return _follow(plan_for(found), found)
             with ExitStack() as stack:
-                starting = _enter(stack, found.session.key, anyway=anyway, agree=agree, report=report)
+                starting = _enter(stack, found.session.key, anyway=anyway, agree=agree)
                 if isinstance(starting, Opened):
                     return starting
                 session = starting.look()
                 found = structs.replace(found, session=session)
                 plan = plan_for(found)
                 if not isinstance(plan, ResumeTab) and not _is_loss(plan):
-                    return self._follow(tab, plan, found)
+                    return _follow(plan, found)
                 return Opened(tab=starting.resume_in_terminal(session, size, tab), plan="resume")
 
-    def open_session(
-        self,
-        session: Session,
-        *,
-        size: Size,
-        anyway: bool,
-        agree: Agree,
-        report: Report,
-        attach_only: bool = False,
-    ) -> Opened:
+    def open_session(self, session: Session, *, size: Size, anyway: bool, agree: Agree, attach_only: bool) -> Opened:
         """Go where it is, or, unless `attach_only`, continue it in a tab of its own. Raises RefusedError."""
         if (opened := _go_where_it_is(session)) is not None:
             return opened
         if attach_only:
             raise refuse(Refusal.NOT_OPEN, "nothing is known to have it open, and nothing was started")
         with self._turn(session.key), ExitStack() as stack:
-            starting = _enter(stack, session.key, anyway=anyway, agree=agree, report=report)
+            starting = _enter(stack, session.key, anyway=anyway, agree=agree)
             if isinstance(starting, Opened):
                 return starting
             session = starting.look()
             if (opened := _go_where_it_is(session)) is not None:
                 return opened
             return Opened(tab=starting.resume_in_terminal(session, size, None), plan="resume")
-
-    def _follow(self, tab: str, plan: TabPlan, found: Tab) -> Opened:
-        """Where nothing is started."""
-        match plan:
-            case AttachTab():
-                return Opened(tab=plan.tab, plan="attach")
-            case WaitForTab():
-                return Opened(tab=tab, plan="wait")
-            case Refused():
-                raise RefusedError(_at(plan, _where_of(found.session)))
-            case ResumeTab():
-                raise AssertionError("a tab without a session can't be resumed")
 
     @contextmanager
     def _turn(self, name: str | SessionKey) -> Generator[None]:
@@ -104,11 +81,19 @@ class Restorer:
             yield
 
 
-def _enter(stack: ExitStack, key: SessionKey, *, anyway: bool, agree: Agree, report: Report) -> Starting | Opened:
-    """The session's one start; or its tab, if somebody else has just started it."""
+def _follow(plan: TabPlan, found: Tab) -> Opened:
+    """Where nothing is started."""
+    if isinstance(plan, Opened):
+        return plan
+    assert isinstance(plan, Refused), "a tab without a session can't be resumed"
+    raise RefusedError(_at(plan, _where_of(found.session)))
+
+
+def _enter(stack: ExitStack, key: SessionKey, *, anyway: bool, agree: Agree) -> Starting | Opened:
+    """Take the lock on its start; or its tab, if somebody else has just started it."""
     what = f"{full_name(key)} is not resumed"
     try:
-        return stack.enter_context(Starting(key, what, anyway=anyway, agree=agree, report=report))
+        return stack.enter_context(Starting(key, what, anyway=anyway, agree=agree))
     except RefusedError as error:
         if error.refused.reason is Refusal.ALREADY_LIVE and (open_in := _find_open_tab(key)):
             return Opened(tab=open_in, plan="attach")
@@ -146,7 +131,7 @@ def _recall(now: Tab | None, last: Tab | None) -> Tab | None:
 
 
 def _is_loss(plan: TabPlan) -> bool:
-    """What the person may agree to."""
+    """Whether the only objection is a loss that the person may agree to."""
     return isinstance(plan, Refused) and plan.loss is not None
 
 
@@ -172,7 +157,7 @@ def _facts_of(tab: Tab) -> TabFacts:
 
 
 def _missing_home(binding: Binding | None) -> str | None:
-    """Of an agent that was identified: before its first word there may never have been a home."""
+    """Only of an agent that was identified: before its first report there may not have been a home."""
     if binding is None or (binding.agent is None and not binding.previous) or os.path.isdir(binding.home):
         return None
     return binding.home

@@ -6,51 +6,53 @@ A fresh session or a resumed one, in a terminal of ours or in place of this proc
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from msgspec import Struct, structs
 
 from corral.errors import CorralError
-from corral.hooks.settings import find_silence
+from corral.hooks import find_silence
 from corral.machine import places
 from corral.machine.procfs import has_ended
 from corral.model.key import Home, SessionKey
-from corral.model.opening import Agree
 from corral.model.process import ProcessIdentity
-from corral.model.refusal import RefusedError
-from corral.model.restore import Command, Program, Refusal, Refused, Resume, Start
+from corral.model.refusal import RefusedError, refuse
+from corral.model.restore import Attach, Command, Loss, Program, Refusal, Refused, Resume, Start, Wait
+from corral.model.selection import Selection
 from corral.model.session import Session
+from corral.model.tab import Agree
 from corral.providers.asking import Asker
 from corral.providers.contract import Capabilities, Environment, Provider
 from corral.providers.registry import find_provider
 from corral.providers.settings import read_settings
 from corral.sessions.cache import Cache
+from corral.sessions.decide.attribution import YOUNG_S
+from corral.sessions.decide.restore import refuse_live, refuse_starting
 from corral.sessions.gather import environment
-from corral.sessions.naming import full_name
+from corral.sessions.naming import find_by_key, find_session, full_name
+from corral.sessions.survey import take_survey
 from corral.sidecar.processes import own_identity
 from corral.state.bindings import Binding, Bindings, identity_fields
 from corral.state.launches import KeptCopy, Launch, Launches
-from corral.tabs.guard import guard_launch
-from corral.tabs.resume import decide_resume, find_settled, plan_resume
+from corral.tabs.guard import fork_guard, spawn_guard
 from corral.terminals.client import dismiss_terminal
 from corral.terminals.directory import sweep_terminals, terminals_dir
-from corral.terminals.environment import terminal_environment
-from corral.terminals.start import Started, StartFailed, new_tab_id, start_terminal
+from corral.terminals.start import Started, StartFailed, new_tab_id, start_terminal, terminal_environment
 
+_T = TypeVar("_T")
 Size = tuple[int, int]
 Report = Callable[[str], None]
 _TURN_WAIT_SECONDS = 120.0
 _END_WAIT_SECONDS, _STEP_SECONDS = 10.0, 0.1
+_SURVEY_STEP_SECONDS = 0.5
 
 
-class _Order(Struct, frozen=True, kw_only=True):
-    """What is to be started."""
+class Order(Struct, frozen=True, kw_only=True):
+    """What is to be started: a fresh session or a resumed one."""
 
     provider: Provider
     home: str
@@ -67,8 +69,10 @@ class Starting:
     Entering raises RefusedError while another corral starts the same session.
     """
 
-    def __init__(self, key: SessionKey, what: str, *, anyway: bool = False, agree: Agree, report: Report) -> None:
-        """`what` says what does not happen when it is refused: "… is not resumed"."""
+    def __init__(
+        self, key: SessionKey, what: str, *, anyway: bool = False, agree: Agree, report: Report = lambda _: None
+    ) -> None:
+        """`what` says what does not happen when it is refused: "… is not resumed"; `report` gets what is waited for."""
         self._key = key
         self._what = what
         self._anyway = anyway
@@ -113,16 +117,9 @@ class Starting:
             raise self.refuse(found)
         return found
 
-    def start_in_terminal(self, fresh: Fresh, arguments: Sequence[str], size: Size) -> str:
+    def start_in_terminal(self, order: Order, size: Size) -> str:
         """A fresh session; returns its tab. Raises RefusedError."""
         self._take_turn()
-        order = _Order(
-            provider=fresh.provider,
-            home=fresh.home.path,
-            plan=fresh.start,
-            arguments=tuple(arguments),
-            wanted=fresh.start.key,
-        )
         return self._open(order, size, None).tab
 
     def resume_in_terminal(self, session: Session, size: Size, tab: str | None) -> str:
@@ -145,7 +142,7 @@ class Starting:
             self._launches.sweep(time.time())
         except OSError as error:
             raise self._not_recorded(error) from error
-        _fork_guard(launch, self._launches, self._locks)
+        fork_guard(launch, self._launches, self._locks)
         try:
             os.chdir(plan.cwd)
             os.execve(
@@ -160,7 +157,7 @@ class Starting:
     # --- the steps
 
     def _has_last_start_ended(self) -> bool:
-        """Whether what was started on it is dead: then its guard is about to notice, and to let go of the lock."""
+        """Whether what was started on it has ended: then its guard is about to notice, and to release the lock."""
         me = own_identity()
         started = [launch.process for launch in self._launches.read_all() if launch.key == self._key]
         return bool(started) and all(
@@ -170,7 +167,7 @@ class Starting:
             for one in started
         )
 
-    def _order(self, session: Session, *, ask: bool) -> _Order:
+    def _order(self, session: Session, *, ask: bool) -> Order:
         """What to start; the last questions are asked, and the copies are made."""
         plan = self._decide(session, ask=ask)
         if self._take_turn():  # what was true before the wait may not be true any more
@@ -180,7 +177,7 @@ class Starting:
             copies = keep_copies(session, plan, self._launches)
         except OSError as error:
             raise self._not_recorded(error) from error
-        return _Order(
+        return Order(
             provider=self._provider,
             home=session.key.home,
             plan=plan,
@@ -199,7 +196,7 @@ class Starting:
         return plan
 
     def _take_turn(self) -> bool:
-        """One start per home at a time, where the CLI needs that; whether it had to be waited for."""
+        """Lock the home where the CLI needs one start at a time. Returns whether corral had to wait."""
         capabilities = self._provider.capabilities
         if not capabilities.starts_one_at_a_time:
             return False
@@ -217,7 +214,7 @@ class Starting:
         self._locks.append(turn)
         return waits
 
-    def _open(self, order: _Order, size: Size, tab: str | None) -> Started:
+    def _open(self, order: Order, size: Size, tab: str | None) -> Started:
         """The binding, then the terminal, then (with its program forked and waiting) who it is, then the guard."""
         bindings = Bindings(places.state_dir())
         sweep_terminals(terminals_dir())
@@ -243,7 +240,7 @@ class Starting:
         try:
             if earlier is None:
                 bindings.write(binding)
-            else:  # it is on record, with the process that tells which session it has: that stays until another runs
+            else:  # it is on record, with the process that says which session it has: that stays until another runs
                 dismiss_terminal(terminals_dir(), binding.tab)
             bindings.note_opened(order.plan.cwd)
             env = _child_environment(os.environ, order.provider.capabilities, order.plan.env)
@@ -257,7 +254,7 @@ class Starting:
                 tab=binding.tab,
                 on_forked=record,
             )
-            _spawn_guard(binding.tab, self._locks)
+            spawn_guard(binding.tab, self._locks)
         except StartFailed as error:
             with suppress(OSError):  # it stays as a tab that was lost
                 if earlier is not None:
@@ -269,7 +266,7 @@ class Starting:
             raise self._not_recorded(error) from error
         return started
 
-    def _launch_of(self, order: _Order, process: ProcessIdentity, silence: str | None) -> Launch:
+    def _launch_of(self, order: Order, process: ProcessIdentity, silence: str | None) -> Launch:
         return Launch(
             key=self._key,
             identity=identity_fields(process),
@@ -281,37 +278,28 @@ class Starting:
         )
 
     def _not_recorded(self, error: OSError) -> RefusedError:
-        message = f"the start could not be recorded first: {error.filename or places.state_dir()}: {error.strerror}"
+        message = f"corral could not record the start first: {error.filename or places.state_dir()}: {error.strerror}"
         return self.refuse(Refused(reason=Refusal.SPAWN_FAILED, message=message))
 
 
 # --- a fresh session
 
 
-class Fresh(Struct, frozen=True, kw_only=True):
-    """A fresh session as it would be started."""
-
-    provider: Provider
-    home: Home
-    start: Start
-
-
 def start_tab(
     provider: str, work_dir: str, arguments: Sequence[str], *, size: Size, agree: Agree, report: Report
 ) -> str:
-    """A fresh session in a new tab, once everything that needs a person's word has it. Raises RefusedError."""
+    """A fresh session in a new tab, once a person has agreed to everything that needs it. Raises RefusedError."""
     if not os.path.isabs(work_dir) or "\0" in work_dir:
-        message = f"{work_dir!r} is not an absolute path"
-        raise RefusedError(Refused(reason=Refusal.WORK_DIR_MISSING, message=message))
+        raise refuse(Refusal.WORK_DIR_MISSING, f"{work_dir!r} is not an absolute path")
     work_dir = os.path.realpath(work_dir)
-    fresh = _plan_fresh(_require_provider(provider), work_dir, with_arguments=bool(arguments))
-    what = _not_started(fresh.provider)
-    for ask in (lambda: ask_trust(work_dir), lambda: _ask_hooks(fresh)):
+    order = _plan_fresh(_require_provider(provider), work_dir, tuple(arguments))
+    what = _not_started(order.provider)
+    for ask in (lambda: ask_trust(work_dir), lambda: _ask_hooks(order)):
         if (question := ask()) is not None and not agree(question):
             raise RefusedError(question, what)
-    key = fresh.start.key or SessionKey(fresh.provider.name, fresh.home.path, "", new_tab_id())
+    key = order.wanted or SessionKey(order.provider.name, order.home, "", new_tab_id())
     with Starting(key, what, agree=agree, report=report) as starting:
-        return starting.start_in_terminal(fresh, arguments, size)
+        return starting.start_in_terminal(order, size)
 
 
 def _require_provider(name: str) -> Provider:
@@ -322,35 +310,31 @@ def _require_provider(name: str) -> Provider:
         raise RefusedError(refused, exit_code=error.exit_code) from error
 
 
-def _plan_fresh(provider: Provider, work_dir: str, *, with_arguments: bool) -> Fresh:
+def _plan_fresh(provider: Provider, work_dir: str, arguments: tuple[str, ...]) -> Order:
     """With arguments of the person's own, no id is chosen: they may say which session is meant."""
     cache = Cache(places.cache_dir())
     env = environment(read_settings(), cache, probing=True)
     asker = Asker()
-    what = _not_started(provider)
+
+    def ask(step: str, question: Callable[[], _T | Refused]) -> _T:
+        found = asker.ask(provider, step, question, _refuse_failed)
+        if isinstance(found, Refused):
+            raise RefusedError(found, _not_started(provider))
+        return found
+
     try:
-        program = asker.ask(provider, "find its program", lambda: provider.find_program(env), _refuse_failed)
+        program = ask("find its program", lambda: _require_program(provider, provider.find_program(env), work_dir))
     finally:
         cache.close()
-    if isinstance(program, Refused):
-        raise RefusedError(program, what)
-    if refused := _check(provider, program, work_dir):
-        raise RefusedError(refused, what)
-    assert program is not None
-    home = asker.ask(provider, "find its homes", lambda: _find_home(provider, env), _refuse_failed)
-    if isinstance(home, Refused):
-        raise RefusedError(home, what)
-    session_id = str(uuid.uuid4()) if provider.capabilities.picks_id and not with_arguments else None
-    start = asker.ask(
-        provider, "plan a start", lambda: provider.plan_start(work_dir, session_id, program, home), _refuse_failed
-    )
-    if isinstance(start, Refused):
-        raise RefusedError(start, what)
-    return Fresh(provider=provider, home=home, start=start)
+    home = ask("find its homes", lambda: _find_home(provider, env))
+    session_id = str(uuid.uuid4()) if provider.capabilities.picks_id and not arguments else None
+    start = ask("plan a start", lambda: provider.plan_start(work_dir, session_id, program, home))
+    return Order(provider=provider, home=home.path, plan=start, arguments=arguments, wanted=start.key)
 
 
 def _refuse_failed(reason: str) -> Refused:
-    return Refused(reason=Refusal.PROVIDER_UNSUPPORTED, message=f"how it is started could not be told: {reason}")
+    message = f"corral could not find out how to start it: {reason}"
+    return Refused(reason=Refusal.PROVIDER_UNSUPPORTED, message=message)
 
 
 def _find_home(provider: Provider, env: Environment) -> Home:
@@ -364,7 +348,7 @@ def _not_started(provider: Provider) -> str:
     return f"{provider.capabilities.title} is not started"
 
 
-def _check(provider: Provider, program: Program | None, work_dir: str) -> Refused | None:
+def _require_program(provider: Provider, program: Program | None, work_dir: str) -> Program | Refused:
     if not os.path.isdir(work_dir):
         return Refused(reason=Refusal.WORK_DIR_MISSING, message=f"there is no directory {work_dir}")
     if program is None:
@@ -375,7 +359,7 @@ def _check(provider: Provider, program: Program | None, work_dir: str) -> Refuse
         )
     if program.problem is not None:
         return Refused(reason=Refusal.PROVIDER_UNSUPPORTED, message=f"{program.path}: {program.problem}")
-    return None
+    return program
 
 
 # --- questions
@@ -392,16 +376,86 @@ def ask_trust(directory: str) -> Refused | None:
     )
 
 
-def _ask_hooks(fresh: Fresh) -> Refused | None:
+def _ask_hooks(order: Order) -> Refused | None:
     """Without them such a CLI never says which session it has, so that the tab could not be restored."""
-    if find_silence(fresh.provider, fresh.home.path) is None:
+    if find_silence(order.provider, order.home) is None:
         return None
-    title = fresh.provider.capabilities.title
+    title = order.provider.capabilities.title
     return Refused(
         reason=Refusal.HOOKS_MISSING,
         message=f"{title} reports its session only through hooks: without them this tab is live-only",
-        remedy=(Command(f"corral hooks install {fresh.provider.name}"),),
-        hookless=fresh.home.path,
+        remedy=(Command(f"corral hooks install {order.provider.name}"),),
+        hookless=order.home,
+    )
+
+
+# --- a resume: the session as it is now, once every agent that may be about to open it has reported
+
+
+def plan_resume(name: str, *, anyway: bool, agree: Agree, settled: bool) -> tuple[Session, Resume | Refused]:
+    """The session of that name, and what a resume would start, or the refusal.
+
+    `settled`: an agent that has just started may be about to open it, and corral waits for its first report.
+    """
+    session = find_session(name, anyway=anyway, probing=True)
+    if settled and isinstance(session.restore, Resume) and session.verdict.awaited_pids:
+        found = find_settled(session.key, anyway=anyway)
+        if isinstance(found, Refused):
+            return session, found
+        session = found
+    return session, decide_resume(session, agree)
+
+
+def decide_resume(session: Session, agree: Agree) -> Resume | Refused:
+    """A resume is refused where one would attach or wait, and where it would drop what nobody agreed to drop."""
+    match plan := session.restore:
+        case Refused(loss=Loss(), agreed=Resume() as resume) if agree(plan):
+            return resume
+        case Attach():
+            return refuse_live(plan)
+        case Wait():
+            return refuse_starting(plan)
+        case Resume() | Refused():
+            return plan
+
+
+def find_settled(key: SessionKey, *, anyway: bool, report: Report = lambda _: None) -> Session | Refused:
+    """The session once every agent within reach of it that is about to open one has reported, ended, or stayed silent.
+
+    Raises RefusedError when nothing is left of it.
+    """
+    session = find_by_key(key, anyway=anyway, probing=True, deleted=True)
+    awaited: set[int] = set()
+    deadline = time.monotonic() + YOUNG_S + _SURVEY_STEP_SECONDS
+    while isinstance(session.restore, Resume) and (young := set(session.verdict.awaited_pids)):
+        if time.monotonic() > deadline:
+            break
+        if young - awaited:
+            awaited |= young
+            report(f"waiting: pid {_name_pids(young)} has not reported yet which session it opens")
+        time.sleep(_SURVEY_STEP_SECONDS)
+        session = find_by_key(key, anyway=anyway, probing=True, deleted=True)
+    if anyway or not awaited or not isinstance(session.restore, Resume):
+        return session
+    nothing = Selection(states=frozenset())
+    silent = {one.pid for one in take_survey(nothing, [find_provider(session.provider)]).no_session_yet}
+    if still := awaited & silent:
+        return _refuse_silent(_name_pids(still))
+    return session
+
+
+def _name_pids(pids: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(pids)))
+
+
+def _refuse_silent(pids: str) -> Refused:
+    return Refused(
+        reason=Refusal.MAYBE_OPEN,
+        message=f"pid {pids} has just started, or is stopped, and may be about to open it",
+        remedy=(
+            f"look at pid {pids}: it may ask something first; then try again",
+            "resume it anyway with --anyway, if you know that it is not open there",
+        ),
     )
 
 
@@ -409,7 +463,7 @@ def _ask_hooks(fresh: Fresh) -> Refused | None:
 
 
 def resume_in_place(name: str, *, anyway: bool, agree: Agree, report: Report) -> NoReturn:
-    """Become the agent on the session that a person calls so. Returns only by raising."""
+    """Become the agent on the session of that name. Returns only by raising."""
     session, plan = plan_resume(name, anyway=anyway, agree=agree, settled=False)
     what = f"{full_name(session)} is not resumed"
     if isinstance(plan, Refused):
@@ -424,51 +478,13 @@ def resume_in_place(name: str, *, anyway: bool, agree: Agree, report: Report) ->
 def _child_environment(
     environ: Mapping[str, str], capabilities: Capabilities, added: Mapping[str, str]
 ) -> dict[str, str]:
-    """corral's own environment less what would mislead the child, plus the home's variable."""
+    """corral's own environment without what would mislead the child, plus the home's variable."""
     dropped = {*capabilities.poison, *capabilities.home_variables}
     return {name: value for name, value in environ.items() if name not in dropped} | dict(added)
 
 
 def keep_copies(session: Session, plan: Resume, launches: Launches) -> tuple[KeptCopy, ...]:
-    """Of what this CLI is known to destroy, or will drop now, made before it is started. Raises OSError."""
+    """Copy what this CLI may destroy, or will drop now, before it is started. Raises OSError."""
     loss = session.restore.loss if isinstance(session.restore, Refused) else None
     files = dict.fromkeys((*plan.keep, loss.path) if loss is not None else plan.keep)
     return tuple(launches.keep_copy(session.key, file) for file in files)
-
-
-def _spawn_guard(tab: str, locks: list[int]) -> None:
-    subprocess.Popen(
-        [sys.executable, "-P", "-X", "utf8", "-m", "corral.tabs.guard", tab, *map(str, locks)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        pass_fds=locks,
-        start_new_session=True,
-    )
-
-
-def _fork_guard(launch: Launch, launches: Launches, locks: list[int]) -> None:
-    """A small process of its own that keeps the locks until the provider confirms the session, then checks it.
-
-    Forked twice: the agent must not get a child that it never started.
-    """
-    child = os.fork()
-    if child:
-        os.waitpid(child, 0)
-        while locks:
-            os.close(locks.pop())
-        return
-    try:
-        os.setsid()
-        if os.fork():
-            os._exit(0)
-        null = os.open(os.devnull, os.O_RDWR)
-        for fd in (0, 1, 2):
-            os.dup2(null, fd)
-        guard_launch(launch, launches, locks[1:])
-    except Exception as error:  # noqa: BLE001 - it must not run on as a second corral, nor fail unseen
-        told = f"what became of the session could not be checked after the start: {error!r}"
-        launches.write(structs.replace(launch, problem=told))
-    finally:
-        os._exit(0)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from corral.model.terminal import Terminal
     from corral.terminals.client import Client as Client
-    from corral.terminals.line import Line as Line
+    from corral.terminals.client import Line as Line
+    from corral.terminals.client import Patience as Patience
     from corral.terminals.modes import ModeReader as ModeReader
     from corral.terminals.queries import QueryFilter as QueryFilter
-    from corral.terminals.silence import Patience as Patience
 
 
 def terminals_dir() -> str:
@@ -42,7 +42,7 @@ def own_tab() -> str | None:
     """The terminal of ours in which this very process runs."""
     import os
 
-    from corral.terminals.environment import TAB_VARIABLE
+    from corral.terminals.directory import TAB_VARIABLE
 
     return os.environ.get(TAB_VARIABLE)
 
@@ -56,7 +56,7 @@ def open_client(directory: str, tab: str) -> Client:
 
 def open_line(directory: str, tab: str) -> Line:
     """A viewer for an event loop, connected and nothing said yet; connecting itself blocks. Raises NotReachable."""
-    from corral.terminals.line import Line
+    from corral.terminals.client import Line
 
     return Line(directory, tab)
 
@@ -77,6 +77,6 @@ def filter_queries() -> QueryFilter:
 
 def say_end(status: int | None) -> str:
     """How a program ended, in words; `status` is the exit code, or the negative signal."""
-    from corral.terminals.how_ended import say_end
+    from corral.terminals.directory import say_end
 
     return say_end(status)

@@ -1,7 +1,7 @@
-"""What a holder process runs: `python -I -S` on this very file, told by its standard input what to hold.
+"""What a holder process runs: `python -I -S` on this file. Its standard input says what to hold.
 
-Its conversation with the one who starts it: a row of texts in (see `Order`), `forked …` out; `g` in when the
-process is on record, then `begun` or `failed …` out. If the one who starts it is gone before `g`, nothing begins.
+Its conversation with its starter: a row of texts in (see `Order`), `forked …` out; `g` in when the process is on
+record, then `begun` or `failed …` out. If the starter is gone before `g`, nothing begins.
 """
 
 import os

@@ -141,7 +141,7 @@ def _read_colour(number: int, parts: list[tuple[int, list[int]]]) -> tuple[str, 
     """A colour of 256 or of all, "" if it is none; and how many words after the first it took.
 
     As the page's engine reads them (xterm.js 6.0.0, InputHandler._extractColor): after colons a colour space is named
-    first, also where somebody left it out; words that can't be a colour are taken nevertheless.
+    first, even if somebody left it out; words that can't be a colour are consumed anyway.
     """
     values = [0, 0, -1, 0, 0, 0]
     """The word itself, the kind, the colour space, and three numbers or the first of them."""

@@ -1,14 +1,15 @@
-"""A viewer's side of a terminal: one blocking connection to its holder.
+"""A viewer's side of a terminal: a Client that blocks, or a Line for whoever reads and writes the socket.
 
-From asyncio, use a Line.
+A holder that does not answer is waited for with patience, and never signalled.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from struct import pack, unpack
 from types import TracebackType
@@ -20,11 +21,13 @@ from corral.model.frames import (
     Attach,
     End,
     Failed,
+    Frame,
     Hello,
     HolderFrame,
     Info,
     Input,
     Leave,
+    OutputRun,
     ProtocolError,
     Resize,
     Unknown,
@@ -32,14 +35,18 @@ from corral.model.frames import (
     Welcome,
 )
 from corral.model.terminal import Standing
-from corral.sidecar.processes import read_identity
-from corral.terminals.directory import find_terminal, forget_terminal
+from corral.sidecar.processes import parse_stat, read_identity
+from corral.terminals.directory import find_terminal, forget_terminal, say_end
 from corral.terminals.files import SOCKET
-from corral.terminals.how_ended import say_end
-from corral.terminals.protocol import FrameReader, encode
-from corral.terminals.silence import ANSWER_SECONDS, LOOK_SECONDS, Patience, describe_silence
+from corral.terminals.protocol import OUTPUT, FrameReader, decode, encode
 
 _READ = 1 << 16
+ANSWER_SECONDS = 8.0
+"""Longer than any holder takes, and shorter than the page waits for us."""
+LOOK_SECONDS = 1.0
+"""After this long we look whether the holder is stopped: then it can't answer, and we stop waiting."""
+_HEAD_SIZE = 9
+"""Of an Output's payload, before its data: replay (1 byte) and offset (8)."""
 
 
 def connect(directory: str, tab: str) -> socket.socket:
@@ -62,26 +69,26 @@ def connect(directory: str, tab: str) -> socket.socket:
     pid, uid, _ = _peer(client)
     if terminal is None or terminal.holder is None or (pid, uid) != (terminal.holder.pid, os.getuid()):
         client.close()
-        raise NotReachable(f"terminal {tab}: pid {pid} of user {uid} answers, who is not its holder")
+        raise NotReachable(f"terminal {tab}: process {pid} of user {uid} answers, and it is not the holder")
     return client
 
 
 def _say_unreachable(directory: str, tab: str, error: OSError) -> str:
-    """What the kernel says of a socket that is not there helps nobody; what became of the terminal does."""
+    """What became of the terminal helps more than what the kernel says about a missing socket."""
     terminal = find_terminal(directory, tab)
     if terminal is not None and terminal.standing is Standing.ENDED:
         return f"terminal {tab} is closed: its program {say_end(terminal.status)}"
     if terminal is not None and terminal.standing is Standing.LOST:
         return f"terminal {tab} is gone: its holder was killed"
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return f"terminal {tab} is not there (any more)"
+        return f"there is no terminal {tab} (any more)"
     if isinstance(error, ConnectionRefusedError):
-        return f"terminal {tab}: nobody answers there"
+        return f"terminal {tab}: nobody answers"
     return f"terminal {tab}: {error.strerror}"
 
 
 def _connect(client: socket.socket, path: str, directory: str, tab: str) -> None:
-    """Where many wait to be let in already, this waits too: no longer than for any answer."""
+    """Wait where many already wait to be let in, but no longer than for any answer."""
     _limit_sending(client, LOOK_SECONDS)
     patience: Patience | None = None
     while True:
@@ -103,7 +110,7 @@ def _begin_patience(directory: str, tab: str) -> Patience | None:
 
 
 def _limit_sending(client: socket.socket, seconds: float) -> None:
-    """The kernel's own limit, for connecting too: receiving may take as long as nothing happens."""
+    """The kernel's own limit, also for connecting. Receiving has none: perhaps nothing happens."""
     client.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, pack("ll", int(seconds), 0))
 
 
@@ -111,20 +118,15 @@ def _peer(connected: socket.socket) -> tuple[int, int, int]:
     return unpack("3i", connected.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
 
 
-def await_answer(connected: socket.socket, tab: str) -> Patience:
-    """From now on."""
-    return Patience(tab, _peer(connected)[0])
-
-
 def name_holder(connected: socket.socket) -> str:
-    """The very process at the other side: one that took its place, under whatever number, has another name."""
+    """A name for exactly this process: one that takes its place has another, even with the same PID."""
     pid = _peer(connected)[0]
     identity = read_identity(pid)
     return f"{identity.boot_id[:8]}-{pid}-{identity.start_ticks}" if identity else f"{pid}-gone"
 
 
 def dismiss_terminal(directory: str, tab: str) -> None:
-    """How its program ended was seen: the holder leaves if it is still there, and nothing is left of it."""
+    """Somebody saw how the program ended: its holder leaves, if it is still there, and its files are removed."""
     with suppress(NotReachable, OSError), Client(directory, tab) as client:
         client.send(Leave())
         while client.receive_soon() is not None:
@@ -136,7 +138,7 @@ class Client:
     """Speaks to one holder. Frames come in the order in which the holder sent them."""
 
     def __init__(self, directory: str, tab: str) -> None:
-        """Connect and greet. Raises NotReachable, also when no version is spoken by both."""
+        """Connect and greet. Raises NotReachable, also when both sides share no version."""
         self.socket = connect(directory, tab)
         self.tab = tab
         self._reader = FrameReader()
@@ -188,7 +190,7 @@ class Client:
         self.send(Resize(columns, rows))
 
     def end(self) -> None:
-        """Ask the holder to end the program; an Exit frame tells when it has."""
+        """Ask the holder to end the program. An Exit frame says when it has ended."""
         self.send(End())
 
     def ask(self) -> Info:
@@ -223,8 +225,8 @@ class Client:
             self.socket.settimeout(before)
 
     def await_answer(self) -> Patience:
-        """For who waits for the socket by other means."""
-        return await_answer(self.socket, self.tab)
+        """For whoever waits for the socket by other means."""
+        return Patience(self.tab, _peer(self.socket)[0])
 
     def feed(self, data: bytes) -> list[HolderFrame]:
         """Frames from bytes that the caller has read from the socket itself."""
@@ -234,3 +236,108 @@ class Client:
         """All frames until the holder closes."""
         while (frame := self.receive()) is not None:
             yield frame
+
+
+class Line:
+    """Connected, and nothing said yet. Blocks while it connects: from asyncio, make it in a thread."""
+
+    look_seconds = LOOK_SECONDS
+    """How long an answer may take before the holder is looked at."""
+
+    def __init__(self, directory: str, tab: str) -> None:
+        """Raises NotReachable."""
+        self.socket: socket.socket = connect(directory, tab)
+        self.holder = name_holder(self.socket)
+        """A name for exactly the process at the other side."""
+        self._tab = tab
+        self._reader = FrameReader()
+
+    def encode(self, *frames: ViewerFrame) -> bytes:
+        """What to write for these."""
+        return b"".join(map(encode, frames))
+
+    def feed(self, data: bytes) -> list[Frame | OutputRun]:
+        """The whole frames in what was read: output as it came, everything else decoded. Raises ProtocolError."""
+        merged = merge_output(self._reader.split(data))
+        return [
+            OutputRun(payload, _end_of(payload)) if kind == OUTPUT else decode(kind, payload)
+            for kind, payload in merged
+        ]
+
+    def await_answer(self) -> Patience:
+        """The wait for an answer, from now on."""
+        return Patience(self._tab, _peer(self.socket)[0])
+
+
+def merge_output(frames: Iterable[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+    """Join output that continues other output: each message costs the page more than its bytes."""
+    merged: list[tuple[int, bytes]] = []
+    run: list[bytes] = []
+    end = 0
+    for kind, payload in frames:
+        if kind == OUTPUT and len(payload) < _HEAD_SIZE:
+            raise ProtocolError("output without its offset")
+        if kind == OUTPUT and run and payload[0] == run[0][0] and int.from_bytes(payload[1:9]) == end:
+            run.append(payload[_HEAD_SIZE:])
+            end += len(payload) - _HEAD_SIZE
+            continue
+        _close_run(merged, run)
+        merged.append((kind, payload))
+        run = [payload] if kind == OUTPUT else []
+        end = _end_of(payload) if run else 0
+    _close_run(merged, run)
+    return merged
+
+
+def _close_run(merged: list[tuple[int, bytes]], run: list[bytes]) -> None:
+    if len(run) > 1:
+        merged[-1] = OUTPUT, b"".join(run)
+
+
+def _end_of(output: bytes) -> int:
+    """The offset after the last byte of an Output's payload."""
+    return int.from_bytes(output[1:9]) + len(output) - _HEAD_SIZE
+
+
+def describe_silence(tab: str, pid: int) -> Silent:
+    """The error to raise for a holder that does not answer, after a look at it."""
+    if _is_stopped(pid):
+        remedy = f"kill -CONT {pid} resumes it, and the terminal with it"
+        problem = "is stopped"
+    else:
+        remedy = f"its agent may still be running: try again, or find out what blocks pid {pid}"
+        problem = f"has not answered for {ANSWER_SECONDS:.0f} s"
+    return Silent(f"terminal {tab}: its holder, pid {pid}, {problem}", remedy)
+
+
+class Patience:
+    """The wait for one answer."""
+
+    look_seconds = LOOK_SECONDS
+    """How often to check, at least."""
+
+    def __init__(self, tab: str, pid: int) -> None:
+        self._tab = tab
+        self._pid = pid
+        self._since = time.monotonic()
+
+    def check(self) -> None:
+        """Raises Silent when waiting any longer is pointless."""
+        waited_seconds = time.monotonic() - self._since
+        if waited_seconds >= ANSWER_SECONDS or (waited_seconds >= LOOK_SECONDS and _is_stopped(self._pid)):
+            raise describe_silence(self._tab, self._pid)
+
+
+def _is_stopped(pid: int) -> bool:
+    """By a signal, or by its terminal. False when we can't find out."""
+    try:
+        fd = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        stat = parse_stat(os.read(fd, 4096))
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return stat is not None and stat.state == "T"

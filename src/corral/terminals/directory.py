@@ -1,11 +1,13 @@
-"""Finding terminals: the records in the directory of the holders, each checked against the process it names."""
+"""Finding terminals: the records that holders leave in their directory, each checked against the process it names."""
 
 from __future__ import annotations
 
 import os
 import re
+import signal
 import time
 from contextlib import suppress
+from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -19,10 +21,26 @@ from corral.sidecar.files import Unreadable, read_regular
 from corral.sidecar.identity import ProcessIdentity
 from corral.terminals.files import EXIT, LOG, RECORD, SOCKET
 
+TAB_VARIABLE = "CORRAL_TAB"
+"""Names the terminal to the program that runs in it."""
 _TAB = re.compile(r"[0-9a-f]{16}\Z")
 _LIMIT = 1 << 14
 _FORGET_AFTER_SECONDS = 30 * 86_400.0
 _STARTING_SECONDS = 120.0
+
+_MEANINGS = {
+    signal.SIGHUP: "it was hung up",
+    signal.SIGINT: "it was interrupted",
+    signal.SIGQUIT: "it was told to quit",
+    signal.SIGTERM: "it was asked to end",
+    signal.SIGKILL: "it was killed",
+    signal.SIGABRT: "it gave up",
+    signal.SIGSEGV: "it crashed",
+    signal.SIGBUS: "it crashed",
+    signal.SIGILL: "it crashed",
+    signal.SIGFPE: "it crashed",
+}
+_USUALLY = {126: "usually: no permission to run a program", 127: "usually: a program was not found"}
 
 
 class _Record(Struct, frozen=True):
@@ -42,8 +60,9 @@ class _Exit(Struct, frozen=True):
     ended_at: float
 
 
-_decode_record = msgspec.json.Decoder(_Record).decode
-_decode_exit = msgspec.json.Decoder(_Exit).decode
+_RECORD = msgspec.json.Decoder(_Record)
+_EXIT = msgspec.json.Decoder(_Exit)
+_File = TypeVar("_File", _Record, _Exit)
 
 
 def terminals_dir() -> str:
@@ -62,20 +81,35 @@ def find_terminal(directory: str, tab: str) -> Terminal | None:
     """One of them by name; None when nothing of it is left."""
     if not _TAB.match(tab):
         return None
-    record, ended = _read_record(directory, tab), _read_exit(directory, tab)
+    record, ended = _read(directory, tab, RECORD, _RECORD), _read(directory, tab, EXIT, _EXIT)
     if record is None:
         return None if ended is None else _ended(tab, ended, None, None)
     holder, child = ProcessIdentity(*record.holder), ProcessIdentity(*record.child)
     standing = _judge(record.hostname, holder)
     if ended is not None:
         return _ended(tab, ended, holder if standing is Standing.RUNNING else None, record.started_at)
-    if standing is Standing.RUNNING and not _lives(child):
-        standing = Standing.ENDED  # and the holder has not said yet how
+    if standing is Standing.RUNNING and processes.read_identity(child.pid) != child:
+        standing = Standing.ENDED  # the holder has not said yet how
     return Terminal(tab=tab, standing=standing, holder=holder, child=child, started_at=record.started_at)
 
 
+def say_end(status: int | None) -> str:
+    """How a program ended, in words. `status` is the exit code, or the negative signal; None where nobody saw it."""
+    if status is None:
+        return "ended"
+    if status >= 0:
+        meaning = f" ({_USUALLY[status]})" if status in _USUALLY else ""
+        return f"ended with exit status {status}{meaning}"
+    try:
+        number = signal.Signals(-status)
+    except ValueError:
+        return f"ended by signal {-status}"
+    meaning = f": {_MEANINGS[number]}" if number in _MEANINGS else ""
+    return f"ended by signal {number.value} ({number.name}){meaning}"
+
+
 def forget_terminal(directory: str, tab: str) -> None:
-    """Drop what an ended program or a dead holder left; client.dismiss_terminal asks the holder to leave before."""
+    """Drop what an ended program or a dead holder left. client.dismiss_terminal also asks the holder to leave."""
     if _TAB.match(tab):
         if (one := find_terminal(directory, tab)) and _is_dead(one):
             _remove(directory, tab, SOCKET, RECORD)
@@ -129,10 +163,6 @@ def _judge(hostname: str, holder: ProcessIdentity) -> Standing:
     return Standing.RUNNING if look.identity == holder else Standing.LOST
 
 
-def _lives(child: ProcessIdentity) -> bool:
-    return processes.read_identity(child.pid) == child
-
-
 def _ended(tab: str, ended: _Exit, holder: ProcessIdentity | None, started_at: float | None) -> Terminal:
     return Terminal(
         tab=tab,
@@ -145,27 +175,15 @@ def _ended(tab: str, ended: _Exit, holder: ProcessIdentity | None, started_at: f
     )
 
 
-def _read_record(directory: str, tab: str) -> _Record | None:
-    data = _read(directory, tab + RECORD)
+def _read(directory: str, tab: str, kind: str, decoder: msgspec.json.Decoder[_File]) -> _File | None:
+    content = read_regular(os.path.join(directory, tab + kind), _LIMIT)
+    if isinstance(content, Unreadable):
+        return None
     try:
-        record = _decode_record(data) if data else None
+        found = decoder.decode(content.data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    return record if record is not None and (record.schema, record.tab) == (1, tab) else None
-
-
-def _read_exit(directory: str, tab: str) -> _Exit | None:
-    data = _read(directory, tab + EXIT)
-    try:
-        ended = _decode_exit(data) if data else None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    return ended if ended is not None and (ended.schema, ended.tab) == (1, tab) else None
-
-
-def _read(directory: str, name: str) -> bytes | None:
-    content = read_regular(os.path.join(directory, name), _LIMIT)
-    return None if isinstance(content, Unreadable) else content.data
+    return found if (found.schema, found.tab) == (1, tab) else None
 
 
 def _names(directory: str) -> list[str]:

@@ -40,7 +40,7 @@ class TerminalFiles:
         return server
 
     def write_record(self, child: ProcessIdentity, version: int) -> None:
-        """Who holds what: read by those who look for terminals."""
+        """Which process holds which program: whoever looks for terminals reads it."""
         holder = own_identity()
         if holder is None:
             raise OSError(38, "this system does not say which process this is")

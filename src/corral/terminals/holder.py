@@ -8,28 +8,30 @@ import signal
 import time
 from collections.abc import Callable
 from select import POLLERR, POLLHUP, POLLIN, POLLOUT, poll
-from socket import socket
+from socket import SO_PEERCRED, SOL_SOCKET, socket
+from struct import unpack
+from typing import TYPE_CHECKING
 
-from corral.model.frames import Failed
+from corral.model import frames
 from corral.sidecar.identity import ProcessIdentity
-from corral.terminals.audience import Audience
-from corral.terminals.child import Child, reap, set_size, signal_child
 from corral.terminals.files import RECORD, SOCKET, TerminalFiles
-from corral.terminals.listener import Listener
 from corral.terminals.queries import Unattended
 from corral.terminals.stream import Stream
-from corral.terminals.viewer import STALL_SECONDS, Viewer
+from corral.terminals.viewers import STALL_SECONDS, Audience, Viewer
+
+if TYPE_CHECKING:
+    from corral.terminals.hold import Child
 
 RING_BYTES = 1 << 20
 MOST_VIEWERS = 64
 GREETING_SECONDS = 15.0
-"""Who connects and does not greet is let go of by then: longer than a page has to say where it attaches."""
+"""Whoever connects and does not greet is dropped then. A page has less time to say where it attaches."""
 LINGER_SECONDS = 600.0
 """How long the last words of a program that ended can be looked at."""
 _GRACE_SECONDS = 1.0
-"""Who has just come may be about to greet: a server that is back brings many viewers at once."""
+"""Whoever has just connected may be about to greet: a server that restarts brings many viewers at once."""
 _MOST_SILENT = 16
-"""Of those who have not greeted: a new one takes the place of the oldest, and there is always room for viewers."""
+"""Viewers that have not greeted. A new one takes the place of the oldest, so there is always room."""
 _MOST_INPUT = 1 << 20
 _READ = 1 << 16
 _TERMINAL_READ = 1 << 13
@@ -39,6 +41,7 @@ _READS = 16
 _RETRY_EXIT_SECONDS = 30.0
 _HOUR = 3600.0
 STEP_SECONDS = 5.0
+_REST_SECONDS = 1.0
 _STEPS = (signal.SIGHUP, signal.SIGTERM, signal.SIGKILL)
 
 
@@ -68,7 +71,7 @@ class Holder:
         self._unattended = Unattended()
         self._input = bytearray()
         self._is_open = True
-        """Whether the terminal has somebody on its other side."""
+        """Whether anybody has the other side of the terminal open."""
         self._exit_written = False
         self._ended_at = 0.0
         self._poll = poll()
@@ -85,30 +88,30 @@ class Holder:
         self._files.log("the holder ends")
         self._files.remove(SOCKET, RECORD)
 
-    def take_input(self, data: bytes) -> Failed | None:
-        """For the program to read; or why not, and then none of it."""
+    def take_input(self, data: bytes) -> frames.Failed | None:
+        """Pass input to the program. If it is refused, none of it is passed."""
         if self.status is not None or not self._is_open:
-            return Failed("ended", "the program has ended")
+            return frames.Failed("ended", "the program has ended")
         if len(self._input) + len(data) > _MOST_INPUT:
-            return Failed("input_full", f"the program does not read: {len(data)} bytes were not taken")
+            return frames.Failed("input_full", f"the program does not read: {len(data)} bytes were not taken")
         self._input += data
         self._write_input()
         return None
 
     def set_size(self, size: tuple[int, int]) -> None:
-        """From the byte on that is read next."""
+        """It holds from the next byte that is read."""
         self.size = size
         self.stream.resize(*size)
         if self._is_open:
             try:
-                set_size(self.child.master, *size)
+                self.child.set_size(*size)
             except OSError as error:
                 self._files.log(f"the size could not be set: {error.strerror}")
 
     # --- what to wait for
 
     def _choose_events(self, now: float) -> bool:
-        """Register what is of interest now; returns whether the program is held back."""
+        """Register what to wait for now. Returns whether the program is held back."""
         paused = False
         self._watch(self._listener.fileno(), POLLIN if now >= self._listener.rests_until else 0)
         for viewer in self._audience.viewers.values():
@@ -187,7 +190,7 @@ class Holder:
         if len(self._audience.viewers) < MOST_VIEWERS:
             self._audience.viewers[viewer.fd] = viewer
             return
-        viewer.send(Failed("too_many_viewers", f"this terminal has {MOST_VIEWERS} viewers"))
+        viewer.send(frames.Failed("too_many_viewers", f"this terminal has {MOST_VIEWERS} viewers"))
         self._audience.pump(viewer)
         connection.close()
 
@@ -233,11 +236,11 @@ class Holder:
             self._input.clear()
 
     def _note_exit(self) -> None:
-        status = reap(self.child)
+        status = self.child.reap()
         if status is None:
             return
         self._unwatch(self.child.pidfd)
-        # What it wrote last is still in the terminal; others may write on, so no more than the ring takes.
+        # What it wrote last is still in the terminal. Others may go on writing, so read no more than the ring takes.
         end = self.stream.ring.head + RING_BYTES
         before = -1
         while self._is_open and before < self.stream.ring.head < end:
@@ -254,7 +257,7 @@ class Holder:
 
 
 class Ending:
-    """Ends a program: hang up, ask, force, each only if the one before did not do.
+    """Ends a program: hang up, ask, force; each step only if the one before did not help.
 
     Begun once; `due` says when the next step is to be taken.
     """
@@ -278,12 +281,65 @@ class Ending:
             return
         number = self._left.pop(0)
         # Through the pidfd of a child that was not reaped: it can reach nobody else.
-        sent = signal_child(self._child, number)
+        sent = self._child.signal(number)
         if sent and number is signal.SIGHUP:
-            signal_child(self._child, signal.SIGCONT)  # one that is stopped could not end
+            self._child.signal(signal.SIGCONT)  # one that is stopped could not end
         self._log(f"{number.name} {'sent' if sent else 'came too late'}")
         self.due = now + STEP_SECONDS if sent and self._left else None
 
     def cancel(self) -> None:
         """The program has ended."""
         self.due = None
+
+
+class Listener:
+    """Accepts connections of this user and closes all others."""
+
+    def __init__(self, server: socket, log: Callable[[str], None]) -> None:
+        self._server = server
+        self._log = log
+        self._spare = _open_spare()
+        self.rests_until = 0.0
+        """On the monotonic clock: until then, waiting for connections is pointless."""
+
+    def fileno(self) -> int:
+        return self._server.fileno()
+
+    def accept(self) -> socket | None:
+        """The next connection; None when there is none."""
+        try:
+            connection, _ = self._server.accept()
+        except BlockingIOError:
+            return None
+        except OSError as error:
+            self._turn_away(error)
+            return None
+        _, uid, _ = unpack("3i", connection.getsockopt(SOL_SOCKET, SO_PEERCRED, 12))
+        if uid != os.getuid():
+            self._log(f"a connection of user {uid} was refused")
+            connection.close()
+            return None
+        connection.setblocking(False)
+        return connection
+
+    def _turn_away(self, error: OSError) -> None:
+        """Out of descriptors: the spare one lets us close the connection, which would else wake us for ever."""
+        self._log(f"a connection could not be accepted: {error.strerror}")
+        if error.errno not in (errno.EMFILE, errno.ENFILE):
+            return
+        if self._spare is not None:
+            os.close(self._spare)
+        try:
+            self._server.accept()[0].close()
+        except BlockingIOError:
+            pass  # the other side has left
+        except OSError:
+            self.rests_until = time.monotonic() + _REST_SECONDS
+        self._spare = _open_spare()
+
+
+def _open_spare() -> int | None:
+    try:
+        return os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None

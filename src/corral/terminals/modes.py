@@ -73,7 +73,7 @@ class Modes:
             self._cursor_style = number
 
     def set_modify_keys(self, words: str) -> None:
-        """The parameters of a sequence that sets how keys are told; of its resources only the fourth."""
+        """The parameters of a sequence that sets how keys are reported; only its fourth resource counts."""
         resource, _, value = words.partition(";")
         if resource == "4":
             self._modify_keys = value if value.isdigit() and len(value) < 3 else "0"

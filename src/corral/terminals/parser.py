@@ -11,7 +11,7 @@ from typing import Protocol
 
 
 class Sink(Protocol):
-    """Whoever obeys."""
+    """What obeys the output."""
 
     def print(self, text: str) -> None: ...
     def begin_line(self) -> None:

@@ -8,109 +8,63 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from struct import Struct
+from struct import error as StructError
+from typing import Any
 
-from corral.model.frames import (
-    VERSIONS,
-    Ask,
-    Attach,
-    Attached,
-    End,
-    Exit,
-    Failed,
-    Frame,
-    Gap,
-    Hello,
-    Info,
-    Input,
-    Leave,
-    Modes,
-    Output,
-    Picture,
-    ProtocolError,
-    Resize,
-    Size,
-    Unknown,
-    Visible,
-    Welcome,
-)
+from corral.model import frames
 
 MAX_FRAME = 1 << 20
 MAGIC = b"corral-terminal\0"
+OUTPUT = 67
 
 _LENGTH = Struct(">I")
 _HEAD = Struct(">IB")
 _OUTPUT = Struct(">IBBQ")
-_TWO = Struct(">HH")
-_ATTACH = Struct(">BQHHB")
-_ATTACH_PICTURE = 14
-_ATTACHED = Struct(">QQQHH")
-_GAP = Struct(">QQ")
-_WELCOME = Struct(">H")
-_STATUS = Struct(">i")
+_ATTACH = Struct(">?QHH?")
+_ATTACH_PICTURE = _ATTACH.size
 
-OUTPUT = 67
-_KINDS: dict[type, int] = {
-    Hello: 1,
-    Attach: 2,
-    Input: 3,
-    Resize: 4,
-    Visible: 5,
-    Ask: 6,
-    End: 7,
-    Leave: 8,
-    Welcome: 65,
-    Attached: 66,
-    Output: OUTPUT,
-    Gap: 68,
-    Modes: 69,
-    Size: 70,
-    Exit: 71,
-    Info: 72,
-    Failed: 73,
-    Picture: 74,
-}
+_KINDS: dict[int, type[Any]] = {
+    1: frames.Hello, 2: frames.Attach, 3: frames.Input, 4: frames.Resize,
+    5: frames.Visible, 6: frames.Ask, 7: frames.End, 8: frames.Leave,
+    65: frames.Welcome, 66: frames.Attached, OUTPUT: frames.Output, 68: frames.Gap, 69: frames.Modes,
+    70: frames.Size, 71: frames.Exit, 72: frames.Info, 73: frames.Failed, 74: frames.Picture,
+}  # fmt: skip
+_NUMBERS = {frame: kind for kind, frame in _KINDS.items()}
+_EMPTY, _TWO = Struct(">"), Struct(">HH")
+_FIELDS: dict[type[Any], Struct] = {
+    frames.Ask: _EMPTY, frames.End: _EMPTY, frames.Leave: _EMPTY, frames.Resize: _TWO, frames.Size: _TWO,
+    frames.Visible: Struct(">?"), frames.Attached: Struct(">QQQHH"), frames.Gap: Struct(">QQ"),
+    frames.Exit: Struct(">i"),
+}  # fmt: skip
+"""Of frames that are numbers alone."""
 
 
-def encode(frame: Frame) -> bytes:
+def encode(frame: frames.Frame) -> bytes:
     """The bytes of one frame."""
-    if isinstance(frame, Output):
-        return _OUTPUT.pack(len(frame.data) + 10, _KINDS[Output], frame.replay, frame.offset) + frame.data
+    if isinstance(frame, frames.Output):
+        return _OUTPUT.pack(len(frame.data) + 10, OUTPUT, frame.replay, frame.offset) + frame.data
     payload = _encode_payload(frame)
-    return _HEAD.pack(len(payload) + 1, _KINDS[type(frame)]) + payload
+    return _HEAD.pack(len(payload) + 1, _NUMBERS[type(frame)]) + payload
 
 
-def _encode_payload(frame: Frame) -> bytes:
+def _encode_payload(frame: frames.Frame) -> bytes:
     match frame:
-        case Hello():
+        case frames.Hello():
             return MAGIC + _TWO.pack(*frame)
-        case Attach():
-            repaint = frame.offset is None
-            fields = _ATTACH.pack(repaint, frame.offset or 0, frame.columns, frame.rows, frame.visible)
-            return fields + bytes((frame.picture,))
-        case Input():
-            return bytes((frame.in_replay,)) + frame.data
-        case Resize() | Size():
-            return _TWO.pack(*frame)
-        case Visible():
-            return bytes((frame.visible,))
-        case Welcome():
-            return _WELCOME.pack(frame.version) + frame.tab.encode()
-        case Attached():
-            return _ATTACHED.pack(*frame)
-        case Gap():
-            return _GAP.pack(*frame)
-        case Modes():
+        case frames.Attach(offset, columns, rows, visible, picture):
+            return _ATTACH.pack(offset is None, offset or 0, columns, rows, visible) + bytes((picture,))
+        case frames.Input(data, flag) | frames.Picture(data, flag):
+            return bytes((flag,)) + data
+        case frames.Welcome():
+            return frame.version.to_bytes(2) + frame.tab.encode()
+        case frames.Modes():
             return frame.data
-        case Picture():
-            return bytes((frame.first,)) + frame.data
-        case Exit():
-            return _STATUS.pack(frame.status)
-        case Info():
+        case frames.Info():
             return pack_texts(word for pair in frame.fields.items() for word in pair)
-        case Failed():
+        case frames.Failed():
             return pack_texts(frame)
         case _:
-            return b""
+            return _FIELDS[type(frame)].pack(*frame)
 
 
 class FrameReader:
@@ -120,7 +74,7 @@ class FrameReader:
         self._buffer = bytearray()
         self._limit = limit
 
-    def feed(self, data: bytes) -> list[Frame]:
+    def feed(self, data: bytes) -> list[frames.Frame]:
         """The frames that are complete now. Raises ProtocolError; then the connection is of no more use."""
         return [decode(kind, payload) for kind, payload in self.split(data)]
 
@@ -128,84 +82,63 @@ class FrameReader:
         """The same, not taken apart: kind and payload, for one that passes most of them on as they are."""
         buffer = self._buffer
         buffer += data
-        frames: list[tuple[int, bytes]] = []
+        found: list[tuple[int, bytes]] = []
         position = 0
         while len(buffer) - position >= 5:
             (length,) = _LENGTH.unpack_from(buffer, position)
             if not 1 <= length <= self._limit:
-                raise ProtocolError(f"a frame of {length} bytes")
+                raise frames.ProtocolError(f"a frame of {length} bytes")
             end = position + 4 + length
             if len(buffer) < end:
                 break
-            frames.append((buffer[position + 4], bytes(memoryview(buffer)[position + 5 : end])))
+            found.append((buffer[position + 4], bytes(memoryview(buffer)[position + 5 : end])))
             position = end
         if position:
             del buffer[:position]
-        return frames
+        return found
 
 
-def decode(kind: int, payload: bytes) -> Frame:
+def decode(kind: int, payload: bytes) -> frames.Frame:
     """One frame of its kind and payload. Raises ProtocolError."""
     try:
         return _decode_payload(kind, payload)
-    except (ValueError, IndexError, OverflowError) as error:
-        raise ProtocolError(f"a malformed frame of kind {kind}: {error}") from None
-    except Exception as error:  # noqa: BLE001 - struct.error can't be named without importing struct's whole module
-        raise ProtocolError(f"a malformed frame of kind {kind}: {error}") from None
+    except (ValueError, IndexError, StructError) as error:
+        raise frames.ProtocolError(f"a malformed frame of kind {kind}: {error}") from None
 
 
-def _decode_payload(kind: int, payload: bytes) -> Frame:
-    match kind:
-        case 67:  # OUTPUT, the most frequent first
-            return Output(int.from_bytes(payload[1:9]), payload[9:], bool(payload[0]))
-        case 1:
-            if payload[: len(MAGIC)] != MAGIC:
-                raise ProtocolError("it does not begin with the protocol's name")
-            return Hello(*_TWO.unpack_from(payload, len(MAGIC)))
-        case 2:
-            repaint, offset, columns, rows, visible = _ATTACH.unpack_from(payload)
-            picture = payload[_ATTACH_PICTURE : _ATTACH_PICTURE + 1] == b"\x01"  # not said by version 1
-            return Attach(None if repaint else offset, columns, rows, bool(visible), picture)
-        case 3:
-            return Input(payload[1:], bool(payload[0]))
-        case 4:
-            return Resize(*_TWO.unpack_from(payload))
-        case 5:
-            return Visible(bool(payload[0]))
-        case 6:
-            return Ask()
-        case 7:
-            return End()
-        case 8:
-            return Leave()
-        case 65:
-            return Welcome(int.from_bytes(payload[:2]), payload[2:].decode())
-        case 66:
-            return Attached(*_ATTACHED.unpack_from(payload))
-        case 68:
-            return Gap(*_GAP.unpack_from(payload))
-        case 69:
-            return Modes(payload)
-        case 70:
-            return Size(*_TWO.unpack_from(payload))
-        case 71:
-            return Exit(*_STATUS.unpack_from(payload))
-        case 72:
-            words = unpack_texts(payload)
-            return Info(dict(zip(words[::2], words[1::2], strict=True)))
-        case 73:
-            code, message = unpack_texts(payload)[:2]
-            return Failed(code, message)
-        case 74:
-            return Picture(payload[1:], bool(payload[0]))
-        case _:
-            return Unknown(kind)
+def _decode_payload(kind: int, payload: bytes) -> frames.Frame:
+    frame = _KINDS.get(kind)
+    if frame is frames.Output:  # by far the most
+        return frames.Output(int.from_bytes(payload[1:9]), payload[9:], bool(payload[0]))
+    if frame is None:
+        return frames.Unknown(kind)
+    if (fields := _FIELDS.get(frame)) is not None:
+        return frame(*fields.unpack_from(payload))
+    if frame in (frames.Input, frames.Picture):
+        return frame(payload[1:], bool(payload[0]))
+    if frame is frames.Hello:
+        if payload[: len(MAGIC)] != MAGIC:
+            raise frames.ProtocolError("it does not begin with the protocol's name")
+        return frames.Hello(*_TWO.unpack_from(payload, len(MAGIC)))
+    if frame is frames.Attach:
+        repaint, offset, columns, rows, visible = _ATTACH.unpack_from(payload)
+        picture = payload[_ATTACH_PICTURE : _ATTACH_PICTURE + 1] == b"\x01"  # not said by version 1
+        return frames.Attach(None if repaint else offset, columns, rows, visible, picture)
+    if frame is frames.Welcome:
+        return frames.Welcome(int.from_bytes(payload[:2]), payload[2:].decode())
+    if frame is frames.Modes:
+        return frames.Modes(payload)
+    words = unpack_texts(payload)
+    if frame is frames.Info:
+        return frames.Info(dict(zip(words[::2], words[1::2], strict=True)))
+    code, message = words[:2]
+    return frames.Failed(code, message)
 
 
-def choose_version(hello: Hello) -> int | None:
+def choose_version(hello: frames.Hello) -> int | None:
     """The highest version that both sides speak, or None."""
-    version = min(hello.highest, VERSIONS[1])
-    return version if version >= max(hello.lowest, VERSIONS[0]) else None
+    version = min(hello.highest, frames.VERSIONS[1])
+    return version if version >= max(hello.lowest, frames.VERSIONS[0]) else None
 
 
 def pack_texts(texts: Iterable[str]) -> bytes:

@@ -1,4 +1,4 @@
-"""Questions that a program asks its terminal, and their answers: nobody is to answer twice, nor too late.
+"""Questions that a program asks its terminal, and their answers: none must come twice or too late.
 
 Part of the holder: standard library only.
 """
@@ -49,8 +49,8 @@ class QueryFilter:
 class Unattended:
     """Answers the few questions without which programs take their terminal for a lesser one, for as long as they run.
 
-    kimi-cli 1.51 that is not told where the cursor is says so in a warning, and shows no status line (2026-11).
-    Colours, names and protocols are the viewer's own: those questions stay without an answer.
+    kimi-cli 1.51 warns and shows no status line if nobody says where the cursor is (2026-11).
+    Colours, names and protocols are the viewer's own: those questions stay unanswered.
     """
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Unattended:
         )
 
     def forget(self) -> None:
-        """Somebody looks: what was half asked is theirs."""
+        """A viewer is here: it answers what was half asked."""
         self._rest = b""
 
 

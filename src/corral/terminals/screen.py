@@ -1,6 +1,6 @@
 """What a terminal shows after all that a program wrote: its cells, its cursor, its modes. Standard library only.
 
-It is fed with output however that is cut, and told of every change of size where it happened. picture.py paints it.
+It takes output in pieces of any length, and every change of size where it happened. picture.py paints it.
 Where terminals differ, this does as the page's engine, xterm.js, does.
 """
 
@@ -34,14 +34,23 @@ class Screen:
     def __init__(self, columns: int, rows: int) -> None:
         self.parser = Parser(self)
         self.modes = Modes()
+        self._counted: dict[str, Callable[[int], None]] = {
+            "@": self._insert_characters, "A": self._up, "B": self._down, "C": self._right,
+            "D": lambda count: self._move(-count, 0), "E": lambda count: self._down(count, to_start=True),
+            "F": lambda count: self._up(count, to_start=True), "G": self._column,
+            "I": lambda count: self._tab(count, self.shown.next_tab), "L": self._shift_from_cursor,
+            "M": lambda count: self._shift_from_cursor(-count), "P": self._delete_characters,
+            "S": lambda count: self._shift_lines(self.shown.top, -count, erased(self.look)),
+            "X": self._erase_characters, "Z": lambda count: self._tab(count, self.shown.tab_before),
+            "`": self._column, "a": self._right, "b": self._repeat,
+            "d": lambda row: self._set_cursor(self.shown.x, row - 1), "e": lambda count: self._move(0, count),
+        }  # fmt: skip
+        """What sequences do whose first number is a count, or a place that counts from 1."""
         self._handlers: dict[str, Callable[[list[int]], None]] = {
-            "@": self._insert_characters, "A": self._up, "B": self._down, "C": self._right, "D": self._left,
-            "E": self._next_line, "F": self._line_before, "G": self._column, "H": self._position, "I": self._tabs,
-            "J": self._erase_display, "K": self._erase_line, "L": self._insert_lines, "M": self._delete_lines,
-            "P": self._delete_characters, "S": self._scroll_up, "T": self._scroll_down, "X": self._erase_characters,
-            "Z": self._tabs_back, "`": self._column, "a": self._right, "b": self._repeat, "d": self._row,
-            "e": self._down_freely, "f": self._position, "g": self._clear_tabs, "h": self._set_modes,
-            "l": self._reset_modes, "r": self._region, "s": self._save, "u": self._restore,
+            "H": self._position, "J": self._erase_display, "K": self._erase_line, "T": self._scroll_down,
+            "f": self._position, "g": self._clear_tabs, "h": self._set_modes,
+            "l": lambda numbers: self._set_modes(numbers, on=False), "r": self._region, "s": self._save,
+            "u": self._restore,
         }  # fmt: skip
         self.moved_tabs = False
         """Whether a program ever did."""
@@ -56,18 +65,19 @@ class Screen:
         self.normal = Buffer(columns, rows, has_history=True)
         self.alternate = Buffer(columns, rows, has_history=False)
         self.shown = self.normal
+        self.feeds_new_lines = False
+        self._start_settings()
+        self.cluster = ""
+        """What was printed last and may be joined, or repeated."""
+
+    def _start_settings(self) -> None:
         self.look = PLAIN
         self.charsets = ["B"] * 4
         self.shift = 0
         """Which of them is in use."""
         self.charset = "B"
-        self.origin = False
+        self.origin = self.inserts = self.wraps_back = False
         self.wraps = True
-        self.inserts = False
-        self.feeds_new_lines = False
-        self.wraps_back = False
-        self.cluster = ""
-        """What was printed last and may be joined, or repeated."""
 
     @property
     def is_at_rest(self) -> bool:
@@ -222,10 +232,10 @@ class Screen:
             buffer.y = min(buffer.y + 1, self.rows - 1)
             buffer.line(buffer.y).wrapped = True
 
-    def _repeat(self, numbers: list[int]) -> None:
+    def _repeat(self, count: int) -> None:
         if not self.cluster:
             return
-        count, columns = numbers[0] or 1, width(self.cluster[0])
+        columns = width(self.cluster[0])
         at = self.shown.x - columns
         [text] = self.shown.line(self.shown.y).cells[at : at + 1] or [BLANK]
         if text in (BLANK, REST):
@@ -391,6 +401,8 @@ class Screen:
             style = self._styles.get(words) or add_style(self.look, self._styles, words)
             self.look, self._styles = style
             self._styled = self.look
+        elif (counted := self._counted.get(final)) is not None:
+            counted((self._numbers.get(words) or self._read_numbers(words))[0] or 1)
         elif (handler := self._handlers.get(final)) is not None:
             handler(self._numbers.get(words) or self._read_numbers(words))
         self.cluster = ""
@@ -444,49 +456,29 @@ class Screen:
         # As the page's engine does: with an origin the region's top is added to where the cursor is.
         self._set_cursor(self.shown.x + x, self.shown.y + y)
 
-    def _up(self, numbers: list[int]) -> None:
+    def _up(self, count: int, *, to_start: bool = False) -> None:
         room = self.shown.y - self.shown.top
-        self._move(0, -min(numbers[0] or 1, room if room >= 0 else _LARGEST))
+        self._move(0, -min(count, room if room >= 0 else _LARGEST))
+        self.shown.x = 0 if to_start else self.shown.x
 
-    def _down(self, numbers: list[int]) -> None:
+    def _down(self, count: int, *, to_start: bool = False) -> None:
         room = self.shown.bottom - self.shown.y
-        self._move(0, min(numbers[0] or 1, room if room >= 0 else _LARGEST))
+        self._move(0, min(count, room if room >= 0 else _LARGEST))
+        self.shown.x = 0 if to_start else self.shown.x
 
-    def _right(self, numbers: list[int]) -> None:
-        self._move(numbers[0] or 1, 0)
+    def _right(self, count: int) -> None:
+        self._move(count, 0)
 
-    def _left(self, numbers: list[int]) -> None:
-        self._move(-(numbers[0] or 1), 0)
-
-    def _next_line(self, numbers: list[int]) -> None:
-        self._down(numbers)
-        self.shown.x = 0
-
-    def _line_before(self, numbers: list[int]) -> None:
-        self._up(numbers)
-        self.shown.x = 0
-
-    def _column(self, numbers: list[int]) -> None:
-        self._set_cursor((numbers[0] or 1) - 1, self.shown.y)
+    def _column(self, column: int) -> None:
+        self._set_cursor(column - 1, self.shown.y)
 
     def _position(self, numbers: list[int]) -> None:
         self._set_cursor((numbers[1] or 1) - 1 if len(numbers) > 1 else 0, (numbers[0] or 1) - 1)
 
-    def _row(self, numbers: list[int]) -> None:
-        self._set_cursor(self.shown.x, (numbers[0] or 1) - 1)
-
-    def _down_freely(self, numbers: list[int]) -> None:
-        self._move(0, numbers[0] or 1)
-
-    def _tabs(self, numbers: list[int]) -> None:
+    def _tab(self, count: int, find: Callable[[int], int]) -> None:
         if self.shown.x < self.columns:
-            for _ in range(min(numbers[0] or 1, self.columns)):
-                self.shown.x = self.shown.next_tab(self.shown.x)
-
-    def _tabs_back(self, numbers: list[int]) -> None:
-        if self.shown.x < self.columns:
-            for _ in range(min(numbers[0] or 1, self.columns)):
-                self.shown.x = self.shown.tab_before(self.shown.x)
+            for _ in range(min(count, self.columns)):
+                self.shown.x = find(self.shown.x)
 
     def _set_tab(self) -> None:
         self.moved_tabs = True
@@ -555,42 +547,29 @@ class Screen:
         moved = fresh + lines[: height - len(fresh)] if count > 0 else lines[len(fresh) :] + fresh
         buffer.lines[first : last + 1] = moved
 
-    def _insert_lines(self, numbers: list[int]) -> None:
+    def _shift_from_cursor(self, count: int) -> None:
         self._restrict()
         buffer = self.shown
         if buffer.top <= buffer.y <= buffer.bottom:
-            self._shift_lines(buffer.y, numbers[0] or 1, erased(self.look))
+            self._shift_lines(buffer.y, count, erased(self.look))
             buffer.x = 0
-
-    def _delete_lines(self, numbers: list[int]) -> None:
-        self._restrict()
-        buffer = self.shown
-        if buffer.top <= buffer.y <= buffer.bottom:
-            self._shift_lines(buffer.y, -(numbers[0] or 1), erased(self.look))
-            buffer.x = 0
-
-    def _scroll_up(self, numbers: list[int]) -> None:
-        self._shift_lines(self.shown.top, -(numbers[0] or 1), erased(self.look))
 
     def _scroll_down(self, numbers: list[int]) -> None:
         if len(numbers) == 1:  # with more numbers it tracks the mouse in an old way
             self._shift_lines(self.shown.top, numbers[0] or 1, PLAIN)
 
-    def _insert_characters(self, numbers: list[int]) -> None:
+    def _insert_characters(self, count: int) -> None:
         self._restrict()
-        buffer = self.shown
-        buffer.line(buffer.y).insert(buffer.x, numbers[0] or 1, self.columns, erased(self.look))
+        self.shown.line(self.shown.y).insert(self.shown.x, count, self.columns, erased(self.look))
 
-    def _delete_characters(self, numbers: list[int]) -> None:
+    def _delete_characters(self, count: int) -> None:
         self._restrict()
-        buffer = self.shown
-        buffer.line(buffer.y).delete(buffer.x, numbers[0] or 1, self.columns, erased(self.look))
+        self.shown.line(self.shown.y).delete(self.shown.x, count, self.columns, erased(self.look))
 
-    def _erase_characters(self, numbers: list[int]) -> None:
+    def _erase_characters(self, count: int) -> None:
         self._restrict()
-        buffer = self.shown
-        end = min(buffer.x + (numbers[0] or 1), self.columns)
-        buffer.line(buffer.y).fill(buffer.x, end, erased(self.look))
+        x = self.shown.x
+        self.shown.line(self.shown.y).fill(x, min(x + count, self.columns), erased(self.look))
 
     def _move_columns(self, name: str, numbers: list[int]) -> None:
         buffer, look, count = self.shown, erased(self.look), numbers[0] or 1
@@ -623,13 +602,9 @@ class Screen:
         self.look = look._replace(link=self.look.link)
         self._restrict()
 
-    def _set_modes(self, numbers: list[int]) -> None:
-        self.inserts |= 4 in numbers
-        self.feeds_new_lines |= 20 in numbers
-
-    def _reset_modes(self, numbers: list[int]) -> None:
-        self.inserts &= 4 not in numbers
-        self.feeds_new_lines &= 20 not in numbers
+    def _set_modes(self, numbers: list[int], *, on: bool = True) -> None:
+        self.inserts = on if 4 in numbers else self.inserts
+        self.feeds_new_lines = on if 20 in numbers else self.feeds_new_lines
 
     def _set_private(self, number: int, on: bool) -> None:
         self.modes.set_private(number, on)
@@ -671,12 +646,7 @@ class Screen:
         buffer = self.shown
         buffer.top, buffer.bottom = 0, self.rows - 1
         buffer.saved = (0, 0, PLAIN, "B")
-        self.look = PLAIN
-        self.charsets = ["B"] * 4
-        self.shift = 0
-        self.charset = "B"
-        self.origin = self.inserts = self.wraps_back = False
-        self.wraps = True
+        self._start_settings()
         self.modes.reset_softly()
 
 

@@ -13,8 +13,15 @@ from typing import IO, NamedTuple
 from corral.machine.descriptors import is_ready, with_given_limit
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.processes import read_identity
+from corral.terminals.directory import TAB_VARIABLE
 from corral.terminals.hold import Order, pack_order
 
+_PREFIXES = ("TMUX", "KITTY_", "KONSOLE_", "ALACRITTY_", "WEZTERM_", "ITERM_", "WT_", "GNOME_TERMINAL_", "ZELLIJ")
+_NAMES = frozenset(
+    "STY WINDOW WINDOWID COLUMNS LINES TERMCAP TERM_PROGRAM TERM_PROGRAM_VERSION TERM_SESSION_ID".split()  # noqa: SIM905
+    + "LC_TERMINAL LC_TERMINAL_VERSION VTE_VERSION VSCODE_INJECTION".split()  # noqa: SIM905
+)
+_KEPT = frozenset(("TMUX_TMPDIR",))
 _HOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__main__.py")
 _START_SECONDS = 30.0
 
@@ -36,6 +43,16 @@ def new_tab_id() -> str:
     return secrets.token_hex(8)
 
 
+def terminal_environment(env: Mapping[str, str], tab: str) -> dict[str, str]:
+    """For a program that any viewer may look at: the terminal that most of them are."""
+    kept = {name: value for name, value in env.items() if not _names_another(name)}
+    return kept | {"TERM": "xterm-256color", "COLORTERM": "truecolor", TAB_VARIABLE: tab}
+
+
+def _names_another(variable: str) -> bool:
+    return variable in _NAMES or (variable.startswith(_PREFIXES) and variable not in _KEPT)
+
+
 def start_terminal(
     directory: str,
     argv: Sequence[str],
@@ -50,8 +67,9 @@ def start_terminal(
     """Hold `argv` (its program an absolute path) in a new terminal; it goes on when this process ends.
 
     `directory` is that of the sockets (`terminals_dir()`). `on_forked` is called when the processes exist and the
-    program has not begun: what it writes down is on record before anything happens, and if it raises, nothing
-    does. Raises StartFailed. Blocks for about 50 ms; from asyncio call it in a thread.
+    program has not begun: what it writes is on record before anything happens. If it raises, nothing happens.
+
+    Raises StartFailed. Blocks for about 50 ms; from asyncio call it in a thread.
     """
     tab = tab or new_tab_id()
     order = Order(tab, directory, cwd, columns, rows, argv, env)
@@ -93,7 +111,7 @@ def _tell_order(process: subprocess.Popen[bytes], order_in: IO[bytes], order: by
 
 
 def _hear(told: IO[bytes], silence: str) -> str:
-    """The holder's next line; it writes one at a time, and the next only when it was told to go on."""
+    """The holder's next line. It writes one, and the next only after we let it go on."""
     if not is_ready(told.fileno(), _START_SECONDS):
         raise StartFailed(f"{silence}: no answer in {_START_SECONDS:.0f} s")
     return told.readline().decode(errors="replace")

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from mmap import mmap
 from typing import NamedTuple, TypeVar
 
 from corral.terminals.attributes import PLAIN, Attributes, apply_sgr
 from corral.terminals.buffer import HISTORY_LINES
 from corral.terminals.modes import ModeReader
 from corral.terminals.picture import paint
-from corral.terminals.ring import Ring
 from corral.terminals.screen import Screen
 
 Done = TypeVar("Done")
@@ -28,11 +28,45 @@ _LONGEST = 1 << 16
 _MOST = 1000
 
 
+class Ring:
+    """Keeps the newest `capacity` bytes. Offsets count from the program's first byte and never restart."""
+
+    def __init__(self, capacity: int) -> None:
+        self.capacity = capacity
+        self.head = 0
+        """The offset after the newest byte."""
+        # Memory of a quiet terminal is never touched, and so costs nothing.
+        self._memory = mmap(-1, capacity)
+
+    @property
+    def oldest(self) -> int:
+        """The offset of the oldest byte that is still here."""
+        return max(0, self.head - self.capacity)
+
+    def append(self, data: bytes) -> None:
+        self.head += len(data)
+        data = data[-self.capacity :]
+        start = (self.head - len(data)) % self.capacity
+        first = min(len(data), self.capacity - start)
+        self._memory[start : start + first] = data[:first]
+        if first < len(data):
+            self._memory[: len(data) - first] = data[first:]
+
+    def read(self, offset: int, limit: int) -> bytes:
+        """Up to `limit` bytes from `offset` on, which must not have left the ring."""
+        if not self.oldest <= offset <= self.head:
+            raise ValueError(f"offset {offset} is outside {self.oldest}…{self.head}")
+        length = min(limit, self.head - offset)
+        start = offset % self.capacity
+        first = min(length, self.capacity - start)
+        return self._memory[start : start + first] + self._memory[: length - first]
+
+
 class Beginning(NamedTuple):
     """How a viewer is brought to what the screen shows now."""
 
     offset: int
-    """Its first byte; less than the ring's oldest if it has to be told of a gap first."""
+    """Its first byte. Less than the ring's oldest if there is a gap, which it must hear of first."""
     change: int
     """The number of the first change of size for it."""
     size: tuple[int, int]
@@ -45,7 +79,7 @@ class Stream:
     """Fed with output and sizes in the order in which they happened."""
 
     def __init__(self, capacity: int, size: tuple[int, int], tell: Callable[[str], object] = str) -> None:
-        """`tell` is called with faults of our own."""
+        """`tell` logs faults of our own."""
         self._tell = tell
         self.ring = Ring(capacity)
         self._mode_reader = ModeReader()

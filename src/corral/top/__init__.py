@@ -1,4 +1,4 @@
-"""What sessions take of the machine: CPU, memory and processes.
+"""What sessions use of the machine: CPU, memory and processes.
 
 The door of the room: others call these functions, and each imports what it needs when it is called.
 """

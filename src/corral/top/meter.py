@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 from collections.abc import Iterable, Mapping
 
 from msgspec import Struct, structs
 
 from corral.machine import procfs
-from corral.machine.meters import is_same, list_seen, read_use
 from corral.model.key import SessionKey
 from corral.model.metering import (
     Division,
+    MemoryKind,
     MeteredSession,
-    MeteredShared,
-    MeteredStray,
+    MeteredTree,
     Metering,
     SeenProcess,
     Share,
+    Tree,
     Use,
 )
 from corral.model.selection import Selection
 from corral.model.session import Session, Survey
 from corral.model.verdict import State
 from corral.sessions.survey import take_survey
-from corral.terminals.directory import list_terminals, terminals_dir
-from corral.terminals.environment import TAB_VARIABLE
+from corral.sidecar.identity import ProcessIdentity
+from corral.sidecar.processes import read_identity
+from corral.terminals.directory import TAB_VARIABLE, list_terminals, terminals_dir
 from corral.top.trees import divide_processes, parents_first
 
 METERED = frozenset({State.LIVE, State.ELSEWHERE})
-"""Sessions that somebody serves; of those elsewhere the answer is that it can't be told."""
+"""Sessions that somebody serves; of those elsewhere the answer is that it is not known."""
 _FOREIGN_PROC = "/proc does not show the processes of this PID namespace"
 
 
 class Meter:
-    """Looks at the machine; from the second look on, it can say what was spent since the one before."""
+    """Takes snapshots of the machine; from the second on, it can say what was used since the one before."""
 
     def __init__(self) -> None:
-        self._before: Look | None = None
+        self._before: Snapshot | None = None
 
     def look(self) -> Metering:
         survey = take_survey(Selection(states=METERED))
         seen = list_seen(TAB_VARIABLE) if procfs.is_ours() else {}
         division = divide_processes(seen.values(), _served(survey.sessions, seen), *_terminals(seen))
         measured = _measure(seen, division)
-        look = Look(at=time.monotonic(), seen=seen, cpu_seconds={pid: one.cpu_seconds for pid, one in measured.items()})
+        look = Snapshot(
+            at=time.monotonic(), seen=seen, cpu_seconds={pid: one.cpu_seconds for pid, one in measured.items()}
+        )
         rates = _Rates(self._before, look)
         self._before = look
         return _put_together(survey, seen, division, measured, rates)
@@ -61,14 +66,14 @@ def meter_session(session: Session) -> MeteredSession | None:
 
 
 class _Rates:
-    """CPU per cent of processes since the look before."""
+    """CPU percent of processes since the snapshot before."""
 
-    def __init__(self, before: Look | None, after: Look) -> None:
+    def __init__(self, before: Snapshot | None, after: Snapshot) -> None:
         self._spent = cpu_spent(before, after) if before is not None else None
         self._seconds = after.at - before.at if before is not None else 0.0
 
     def of(self, pids: Iterable[int]) -> float | None:
-        """None in a first look, and when none of these was measured before."""
+        """None for a first snapshot, and when none of these was measured before."""
         if self._spent is None or self._seconds <= 0:
             return None
         known = [self._spent[pid] for pid in pids if pid in self._spent]
@@ -86,7 +91,7 @@ def _served(sessions: Iterable[Session], seen: Mapping[int, SeenProcess]) -> dic
 
 
 def _terminals(seen: Mapping[int, SeenProcess]) -> tuple[dict[int, str], list[int]]:
-    """The first program of each terminal of ours, and the holders; each only if it is that very process."""
+    """The first program of each terminal of ours, and the holders; each only if it is still the same process."""
     tabs: dict[int, str] = {}
     holders: list[int] = []
     for terminal in list_terminals(terminals_dir()):
@@ -109,28 +114,21 @@ def _measure(seen: dict[int, SeenProcess], division: Division) -> dict[int, Use]
 def _put_together(
     survey: Survey, seen: Mapping[int, SeenProcess], division: Division, measured: Mapping[int, Use], rates: _Rates
 ) -> Metering:
-    # A process that ended before it was measured is in no part.
-    shared = [structs.replace(tree, pids=_still(tree.pids, measured)) for tree in division.shared]
-    strays = [structs.replace(tree, pids=_still(tree.pids, measured)) for tree in division.strays]
+    def meter_trees(trees: Iterable[Tree]) -> tuple[MeteredTree, ...]:
+        # A process that ended before it was measured is in no part.
+        left = (structs.replace(tree, pids=_still(tree.pids, measured)) for tree in trees)
+        return tuple(
+            MeteredTree(tree=tree, name=seen[tree.pid].name, use=_sum(tree.pids, measured))
+            for tree in left
+            if tree.pids
+        )
+
     return Metering(
         hostname=survey.hostname,
         taken_at=survey.taken_at,
         sessions=tuple(_meter(session, division, measured, rates) for session in survey.sessions),
-        shared=tuple(
-            MeteredShared(
-                tree=tree,
-                name=seen[tree.pid].name,
-                use=_sum(tree.pids, measured),
-                cpu_percent=rates.of(tree.pids),
-            )
-            for tree in shared
-            if tree.pids
-        ),
-        strays=tuple(
-            MeteredStray(tree=tree, name=seen[tree.pid].name, use=_sum(tree.pids, measured))
-            for tree in strays
-            if tree.pids
-        ),
+        shared=meter_trees(division.shared),
+        strays=meter_trees(division.strays),
         degraded=survey.degraded,
     )
 
@@ -169,8 +167,11 @@ def _unknown(session: Session) -> MeteredSession:
     return MeteredSession(session=session, use=None, reason=f"it can't be checked from here: {session.verdict.reason}")
 
 
-class Look(Struct, frozen=True, kw_only=True):
-    """One look at the machine."""
+# --- rates
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """The machine at one moment."""
 
     at: float
     """In seconds of a clock that never steps."""
@@ -179,8 +180,8 @@ class Look(Struct, frozen=True, kw_only=True):
     """Of the processes that were measured, with the children that they had waited for."""
 
 
-def cpu_spent(before: Look, after: Look) -> dict[int, float]:
-    """CPU seconds of each process measured now, since the look before.
+def cpu_spent(before: Snapshot, after: Snapshot) -> dict[int, float]:
+    """CPU seconds of each process measured now, since the snapshot before.
 
     A child that has ended since adds its whole life to its parent's figure at once: what was known of it is taken
     off there. Of a process that was there before and not measured nothing is known, and nothing is counted.
@@ -195,7 +196,7 @@ def cpu_spent(before: Look, after: Look) -> dict[int, float]:
     return spent
 
 
-def _passed_on(before: Look, after: Look) -> dict[int, float]:
+def _passed_on(before: Snapshot, after: Snapshot) -> dict[int, float]:
     """What was known of processes that have ended, by the nearest ancestor that has not."""
     passed_on: dict[int, float] = {}
     for pid, seconds in before.cpu_seconds.items():
@@ -209,6 +210,92 @@ def _passed_on(before: Look, after: Look) -> dict[int, float]:
     return passed_on
 
 
-def _is_in(look: Look, process: SeenProcess) -> bool:
+def _is_in(look: Snapshot, process: SeenProcess) -> bool:
     found = look.seen.get(process.pid)
     return found is not None and found.start_ticks == process.start_ticks
+
+
+# --- what /proc says; no rights are needed, and processes that end are left out
+
+
+_PAGE_BYTES = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
+_PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
+
+
+def list_seen(variable: str) -> dict[int, SeenProcess]:
+    """One snapshot of all processes that /proc shows, with the value of one variable of their environment."""
+    seen: dict[int, SeenProcess] = {}
+    for name in procfs.list_pids():
+        account = procfs.read_account(name)
+        if account is None or account.stat.is_kernel:
+            continue
+        pid = int(name)
+        seen[pid] = SeenProcess(
+            pid=pid,
+            start_ticks=account.stat.start_ticks,
+            parent_pid=account.stat.parent_pid,
+            group=account.group,
+            kernel_session=account.kernel_session,
+            name=os.fsdecode(account.stat.comm),
+            tab=_read_variable(pid, variable),
+        )
+    return seen
+
+
+def is_same(seen: SeenProcess, identity: ProcessIdentity) -> bool:
+    """Whether a process of the snapshot is the one that was verified, and still runs."""
+    return seen.start_ticks == identity.start_ticks and read_identity(identity.pid) == identity
+
+
+def read_use(seen: SeenProcess, snapshot: dict[int, SeenProcess]) -> Use | None:
+    """What one process uses now, or None when it has ended, also if another process has its number now."""
+    memory, unreadable = procfs.read_bytes(seen.pid, "smaps_rollup"), _count_hidden(seen.pid, snapshot)
+    # Last: if it is still the same process, what was read before is its own.
+    account = procfs.read_account(seen.pid)
+    if account is None:
+        return Use(unreadable=1) if _is_hidden(seen.pid) else None
+    if account.stat.start_ticks != seen.start_ticks:
+        return None
+    cpu_seconds = account.cpu_ticks / procfs.TICKS_PER_SECOND
+    if account.stat.state in "ZX":  # it has no memory any more, and its time is in nobody else's yet
+        return Use(processes=1, cpu_seconds=cpu_seconds)
+    pss = _PSS.search(memory or b"")
+    return Use(
+        processes=1,
+        cpu_seconds=cpu_seconds,
+        memory_bytes=int(pss[1]) * 1024 if pss else account.resident_pages * _PAGE_BYTES,
+        memory_kind=MemoryKind.PSS if pss else MemoryKind.RSS,
+        unreadable=unreadable,
+    )
+
+
+def _read_variable(pid: int, name: str) -> str | None:
+    """As it was when the program began; None also when the environment may not be read."""
+    for entry in (procfs.read_bytes(pid, "environ") or b"").split(b"\0"):
+        if entry.startswith(name.encode() + b"="):
+            return os.fsdecode(entry.partition(b"=")[2]) or None
+    return None
+
+
+def _count_hidden(pid: int, snapshot: dict[int, SeenProcess]) -> int:
+    """Its children that the kernel names and /proc does not show us: another user's, under hidepid."""
+    try:
+        threads = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return 0
+    named = {
+        int(child)
+        for thread in threads
+        for child in (procfs.read_bytes(pid, f"task/{thread}/children") or b"").split()
+        if int(child) not in snapshot
+    }
+    return sum(map(_is_hidden, named))
+
+
+def _is_hidden(pid: int) -> bool:
+    """Whether it exists, and /proc does not show it to us."""
+    try:
+        os.getpgid(pid)  # asks for existence without any permission, and without a signal
+    except OSError:
+        return False
+    return procfs.read_account(pid) is None

@@ -12,7 +12,7 @@ from corral.sessions.report import report_session
 
 
 class UseReport(Struct, frozen=True, kw_only=True):
-    """What processes use; null with a `reason` where that can't be told."""
+    """What processes use; null with a `reason` where that is not known."""
 
     processes: int | None
     cpu_seconds: float | None
@@ -91,8 +91,8 @@ def report_metering(metering: Metering) -> TopDocument:
             StrayReport(
                 pid=one.tree.pid,
                 name=one.name,
-                maybe=one.tree.maybe,
-                reason=one.tree.reason,
+                maybe=one.tree.sessions,
+                reason=one.tree.reason or "",
                 uses=_report_use(one.use, one.tree.pids),
             )
             for one in metering.strays

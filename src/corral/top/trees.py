@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from corral.model.key import SessionKey
-from corral.model.metering import Adopted, Division, Grounds, SeenProcess, Share, SharedTree, StrayTree
+from corral.model.metering import Adopted, Division, Grounds, SeenProcess, Share, Tree
 
 INIT = 1
 
@@ -82,7 +82,7 @@ def parents_first(processes: Iterable[SeenProcess]) -> list[int]:
 
 
 def _parent(seen: Mapping[int, SeenProcess], pid: int) -> int | None:
-    """Its parent in the snapshot. A process that began later has only got the number of a parent that ended."""
+    """Its parent in the snapshot. A process that began later has only inherited the number of a parent that ended."""
     process = seen[pid]
     parent = seen.get(process.parent_pid)
     if parent is None or parent.pid == pid or parent.start_ticks > process.start_ticks:
@@ -94,7 +94,7 @@ def _parent(seen: Mapping[int, SeenProcess], pid: int) -> int | None:
 
 
 def _leads_back(seen: Mapping[int, SeenProcess], process: SeenProcess, pid: int) -> bool:
-    """Whether the way up from a process, among those of the same age, comes to `pid`."""
+    """Whether `pid` is an ancestor of a process, among those of the same age."""
     met: set[int] = set()
     at: SeenProcess | None = process
     while at is not None and at.start_ticks == process.start_ticks and at.pid not in met:
@@ -153,12 +153,12 @@ class _Dividing:
         return Division(
             shares={key: self._share(parts.get(key, [])) for key in keys},
             shared=tuple(
-                SharedTree(pid=owner.pid, sessions=owner.sessions, pids=tuple(pids))
+                Tree(pid=owner.pid, sessions=owner.sessions, pids=tuple(pids))
                 for owner, pids in parts.items()
                 if isinstance(owner, _Shared)
             ),
             strays=tuple(
-                StrayTree(pid=owner.pid, maybe=owner.maybe, reason=owner.reason, pids=tuple(pids))
+                Tree(pid=owner.pid, sessions=owner.maybe, reason=owner.reason, pids=tuple(pids))
                 for owner, pids in parts.items()
                 if isinstance(owner, _Stray)
             ),
@@ -216,7 +216,7 @@ class _Dividing:
         return groups, sessions, tabs
 
     def _tab_of(self, process: SeenProcess) -> str | None:
-        """The terminal that a verified process runs in: the nearest program of one above it, else by its word."""
+        """The terminal that a verified process runs in: by the nearest program of one above it, or its environment."""
         for pid in (process.pid, *self._ancestors(process.pid)):
             if pid in self._tabs:
                 return self._tabs[pid]
@@ -254,9 +254,9 @@ class _Dividing:
         owners: Mapping[int, _Owner],
         grounds: Grounds,
     ) -> _Finding | None:
-        """A number is not given to anybody else while a member lives, so who has it leads the group."""
+        """A number is not given to anybody else while a member lives, so the process that has it leads the group."""
         theirs = members.get(number, set()) - self._above.get(process.pid, set())
-        # 0 is no number, and one that leads others was there before them.
+        # 0 means none, and one that leads others was there before them.
         if not theirs or number in (0, process.pid):
             return None
         what = "process group" if grounds is Grounds.GROUP else "kernel session"
@@ -266,7 +266,7 @@ class _Dividing:
         elif owners.get(number) in theirs:
             reason = f"its {what} {number} has processes of several sessions in it"
         else:
-            reason = f"its {what} is that of pid {number} ({leader.name}), which is of no session"
+            reason = f"its {what} is that of pid {number} ({leader.name}), which belongs to no session"
         return _Finding(frozenset(theirs), grounds, theirs == {owners.get(number)}, reason)
 
 
@@ -276,7 +276,7 @@ def _decide(pid: int, said: Sequence[_Finding]) -> tuple[_Server, Grounds] | _St
     if len(owners) == 1:
         return next(iter(owners)), conclusive[0].grounds
     maybe = {key: None for one in said for owner in one.owners for key in _keys(owner)}
-    reason = "its terminal and its kernel session are of different sessions" if owners else said[0].reason
+    reason = "its terminal and its kernel session belong to different sessions" if owners else said[0].reason
     return _Stray(pid, tuple(sorted(maybe, key=_sort_key)), reason)
 
 

@@ -10,22 +10,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
     from decimal import Decimal
-    from typing import Any
 
     from corral.machine.config import Config
     from corral.model.budget import BudgetReport
     from corral.model.prices import ModelRates, PriceTable
-    from corral.model.usage_report import LossRow, UsageQuery, UsageReport
+    from corral.model.usage_report import LossRow, UsageQuery, UsageReport, UsageRow
+    from corral.usage.answers import Spent as Spent
     from corral.usage.check import UsageCheck as UsageCheck
     from corral.usage.explain import FileReport as FileReport
     from corral.usage.explain import LineReport as LineReport
     from corral.usage.explain import ModelReport as ModelReport
     from corral.usage.explain import UsageExplanation as UsageExplanation
     from corral.usage.glance import Glance as Glance
-    from corral.usage.glance import SpentToday
     from corral.usage.glance import TodayUse as TodayUse
     from corral.usage.price_table import ReadTable as ReadTable
-    from corral.usage.questions import Spent as Spent
     from corral.usage.read import OnProgress
     from corral.usage.read import Progress as Progress
     from corral.usage.report import Trend as Trend
@@ -40,7 +38,7 @@ def parse_query(
     by: str = "day", since: str | None = None, until: str | None = None, tz: str | None = None
 ) -> UsageQuery:
     """What is asked, as people type it. Raises CorralError."""
-    from corral.usage.periods import parse_query
+    from corral.usage.query import parse_query
 
     return parse_query(by, since, until, tz)
 
@@ -58,42 +56,42 @@ def report_fresh(
     `on_doubt` is called where the configuration may be faulty. With `untraced`, also the kinds of calls that leave no
     trace. With `trend_at` (epoch seconds), also how each row ran over the days up to then.
     """
-    from corral.usage.questions import report_fresh
+    from corral.usage.answers import report_fresh
 
     return report_fresh(query, on_progress=on_progress, on_doubt=on_doubt, untraced=untraced, trend_at=trend_at)
 
 
-def read_on() -> None:
-    """To be called after an answer that left logs unread: reads a few of them, for about a tenth of a second."""
-    from corral.usage.questions import read_on
-
-    read_on()
-
-
 def report_stored(query: UsageQuery) -> UsageReport:
     """What the ledger says, as far as it was brought up to date. Raises CorralError."""
-    from corral.usage.questions import report_stored
+    from corral.usage.answers import report_stored
 
     return report_stored(query)
 
 
+def read_on() -> None:
+    """To be called after an answer that left logs unread: reads a few of them, for about a tenth of a second."""
+    from corral.usage.answers import read_on
+
+    read_on()
+
+
 def parse_budget(text: str) -> Decimal:
     """An amount of money, without its sign. Raises CorralError."""
-    from corral.usage.periods import parse_budget
+    from corral.usage.query import parse_budget
 
     return parse_budget(text)
 
 
 def check_budget(report: UsageReport, by: Sequence[str], amount: Decimal) -> BudgetReport:
     """Per period where rows are that alone, else for all that was asked about."""
-    from corral.usage.periods import check_budget
+    from corral.usage.query import check_budget
 
     return check_budget(report, by, amount)
 
 
 def explain_session(name: str, on_progress: OnProgress | None) -> UsageExplanation:
     """Which lines of a session were counted, and why. Raises CorralError."""
-    from corral.usage.questions import explain_session
+    from corral.usage.answers import explain_session
 
     return explain_session(name, on_progress)
 
@@ -105,70 +103,56 @@ def take_glance() -> Glance:
     return take_glance()
 
 
-def sum_sessions_today(on_progress: OnProgress | None) -> SpentToday:
-    """What each session cost since midnight."""
-    from corral.usage.glance import sum_sessions_today
+def sum_sessions_today(on_progress: OnProgress | None) -> tuple[dict[str, UsageRow], tuple[LossRow, ...]]:
+    """What each session used since midnight, by `provider:id`; and what may be missing from it. Raises CorralError."""
+    from corral.usage.answers import sum_sessions_today
 
     return sum_sessions_today(on_progress)
 
 
 def sum_spending(day_count: int) -> Spent:
     """What each session cost, ever and today, and each of the last days. Raises CorralError, OSError."""
-    from corral.usage.questions import sum_spending
+    from corral.usage.answers import sum_spending
 
     return sum_spending(day_count)
-
-
-def to_plain(value: Any) -> Any:
-    """A report as plain objects, for JSON."""
-    from corral.usage.report import to_plain
-
-    return to_plain(value)
 
 
 # --- the ledger
 
 
 def update_ledger(on_progress: OnProgress | None) -> str | None:
-    """Read all that is new. Returns what is to be said of the ledger itself. Raises CorralError."""
-    from corral.usage.questions import bring_up_to_date
+    """Read all that is new. Returns a notice about the ledger itself, if there is one. Raises CorralError."""
+    from corral.usage.answers import bring_up_to_date
 
     return bring_up_to_date(on_progress)
 
 
 def check_usage(on_progress: OnProgress | None) -> UsageCheck:
-    """The logs counted again, and where the ledger says otherwise."""
+    """Count the logs again, and list where the ledger differs."""
     from corral.usage.check import check_usage
 
     return check_usage(on_progress)
 
 
 def rebuild_ledger(on_progress: OnProgress | None) -> tuple[str, tuple[LossRow, ...]]:
-    """Make it again from the logs: what was done, and what is lost. Raises CorralError."""
-    from corral.usage.questions import rebuild_ledger
+    """Rebuild it from the logs, with all that only it knows: what was done, and what is lost. Raises CorralError."""
+    from corral.usage.answers import rebuild_ledger
 
     return rebuild_ledger(on_progress)
 
 
 def acknowledge_losses() -> tuple[LossRow, ...]:
-    """Say them no more; which they were. Raises CorralError."""
-    from corral.usage.questions import acknowledge_losses
+    """End the notes about what was lost; returns what that was. Raises CorralError."""
+    from corral.usage.answers import acknowledge_losses
 
     return acknowledge_losses()
 
 
-def say_loss(loss: LossRow) -> str:
-    """In a sentence, with the period that it concerns."""
-    from corral.usage.gaps import say_loss
-
-    return say_loss(loss)
-
-
-def ask_sql(query: str, seconds: float, on_mended: Callable[[str], None]) -> AbstractContextManager[Answer]:
+def ask_sql(query: str, seconds: float, on_repaired: Callable[[str], None]) -> AbstractContextManager[Answer]:
     """One SELECT over the documented views. Raises CorralError."""
     from corral.usage.sql import ask
 
-    return ask(query, seconds, on_mended)
+    return ask(query, seconds, on_repaired)
 
 
 def list_views() -> Sequence[View]:
@@ -199,13 +183,6 @@ def refresh_prices() -> tuple[PriceTable, str]:
 
 def list_unknown_prices(config: Config) -> dict[str, str]:
     """Models that the configuration prices as others that nobody lists."""
-    from corral.usage.pricer import TablePricer
+    from corral.usage.price_table import TablePricer
 
     return TablePricer(config).list_unknown() if config.prices else {}
-
-
-def describe_source(rates: ModelRates) -> str:
-    """Who says so, and of which day that is."""
-    from corral.usage.prices.pricing import describe_source
-
-    return describe_source(rates)

@@ -1,4 +1,8 @@
-"""What an unchanged answer rests on: versions, variables, configuration, prices, the day, and how every file looked."""
+"""Keeping the ledger up to date: what has changed since the last time is found here, and only that is read.
+
+An unchanged answer rests on versions, variables, configuration, prices, the day, and how every file and directory
+looked. All of that is kept in `memo`.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +11,57 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from corral.machine.places import config_dir, data_dir
 from corral.machine.stamps import FIELDS, Group, read_stamps, to_stamp
 from corral.machine.visits import Visits, sum_names
 from corral.prices import TABLE
-from corral.usage.ledger import Ledger
+from corral.usage.ledger import FINGERPRINT, Ledger
 from corral.version import __version__
 
-CURRENCY, CONFIG_PROBLEM, UNKNOWN_PRICES = "currency", "config problem", "unknown prices"
+if TYPE_CHECKING:
+    from corral.usage.read import OnProgress
+
+VARIABLES, DECIDERS = "variables", "deciders"
+"""What decides where homes are: names of environment variables; files and directories."""
+MARGIN_S = 86_400.0
+"""Clocks differ: how much later than its file's own time a record may be."""
+
+
+def update_ledger(
+    ledger: Ledger, on_progress: OnProgress | None = None, *, seconds: float | None = None, since: float | None = None
+) -> bool:
+    """Read everything that was appended since the last time. Safe beside others that do the same.
+
+    With `seconds`, only as much as can be read in about that time: False when something is left for the next time.
+    With `since` (epoch seconds), logs that hold nothing from then on may wait (see `scan`).
+    """
+    if ledger.read_only:
+        return False
+    # Files that were last modified before this hold nothing from `since` on.
+    cutoff = None if since is None else int((since - MARGIN_S) * 1e9)
+    changes = look_for_changes(ledger)
+    if changes is not None and not changes.files and not ledger.needs_deferred(cutoff):
+        return True
+    from corral.usage.scan import read_all, read_grown
+
+    if changes is not None and read_grown(ledger, changes, cutoff, on_progress, seconds):
+        return True
+    return read_all(ledger, on_progress, seconds, cutoff)
+
+
+def look_for_changes(ledger: Ledger) -> Changes | None:
+    """Which files are to be read; None when everything has to be listed."""
+    fingerprint = ledger.find_memo(FINGERPRINT)
+    if fingerprint is None:
+        return None
+    known = [(ledger.find_memo(name) or b"").decode(errors="surrogateescape") for name in (VARIABLES, DECIDERS)]
+    now = make_fingerprint(*(text.split("\0") if text else [] for text in known))
+    if now.encode(errors="surrogateescape") != fingerprint or not ledger.is_priced_by(price_stamp()):
+        return None
+    watch = load_watch(ledger)
+    return None if watch is None else find_changes(watch)
 
 
 def price_stamp() -> str:
@@ -27,51 +71,19 @@ def price_stamp() -> str:
 
 
 def make_fingerprint(variables: Sequence[str], deciders: Sequence[str]) -> str:
-    """`variables` and `deciders` (files and directories) are what decides where homes lie."""
+    """Equal as long as prices are, and whatever decides where homes are; for a day at most."""
     values = [f"{name}={os.environ.get(name)}" for name in variables]
     # A relative path in a variable means another place in another directory.
     here = os.getcwd() if any(os.environ.get(name, "/")[:1] not in ("/", "~") for name in variables) else ""
-    # Listing everything once a day mends what no directory's time could tell.
+    # Listing everything once a day finds what no directory's time could show.
     today = str(int(time.time()) // 86_400)
     return "\0".join(
         (price_stamp(), os.path.expanduser("~"), here, today, *values, *(f"{path}:{_stamp(path)}" for path in deciders))
     )
 
 
-def find_currency(ledger: Ledger) -> tuple[str, Decimal]:
-    """The currency in which money is shown, and how much of it a dollar is."""
-    known = ledger.find_memo(CURRENCY) if not ledger.read_only else None
-    if known is not None:
-        code, _, rate = known.decode().partition(" ")
-        return code, Decimal(rate)
-    from corral.providers.settings import read_settings
-
-    currency = read_settings().currency
-    return (currency.code, currency.rate) if currency else ("USD", Decimal(1))
-
-
-def find_unknown_prices(ledger: Ledger) -> dict[str, str]:
-    """Models, in lower case, that the configuration prices as one that nobody lists; as which one."""
-    kept = ledger.find_memo(UNKNOWN_PRICES)
-    if kept is None and not ledger.read_only:  # it is not as it was written
-        from corral.providers.settings import read_settings
-        from corral.usage.pricer import TablePricer
-
-        return TablePricer(read_settings()).list_unknown()
-    if not kept:
-        return {}
-    import json
-
-    return json.loads(kept)
-
-
-def may_have_problem(ledger: Ledger) -> bool:
-    """False when the configuration is known to be in order."""
-    return ledger.read_only or ledger.find_memo(CONFIG_PROBLEM) != b""
-
-
 def _stamp(path: str) -> str:
-    """Of a directory only that it is one: what lies in it is watched on its own."""
+    """Of a directory only that it is one: what is in it is watched on its own."""
     try:
         seen = os.stat(path)
     except OSError:
@@ -87,11 +99,11 @@ _FILE = -1
 _TIED = 1 << 40
 """Added to the checksum of the names beside a file: they are compared when the file has changed."""
 _UNSURE = (-2,) * FIELDS
-"""Equal to nothing that can be seen: it is looked at the next time."""
+"""Equal to no file: it is checked again the next time."""
 _GROUP_NAMES = 500
 """So that two processes can share the looking."""
 _FINE_NS, _COARSE_NS = 50_000_000, 2_000_000_000
-"""A time this near to the listing may hide a later change; where times are whole seconds, one needs more."""
+"""A time this near to the listing may hide a later change; where times are whole seconds, more is needed."""
 
 
 class Watch(NamedTuple):
@@ -110,7 +122,7 @@ class Changes(NamedTuple):
 
 
 def find_changes(watch: Watch) -> Changes | None:
-    """None when names have come or gone, so that only a new listing tells."""
+    """None when names have come or gone: everything has to be listed then."""
     seen = read_stamps(watch.groups, lambda: None)
     if seen == watch.stamps:
         return Changes([], watch)
@@ -148,7 +160,7 @@ def _list_sum(path: str) -> int:
 def make_watch(files: Mapping[str, os.stat_result | None], visits: Visits, begun_ns: int) -> Watch:
     """Of files as they looked before they were read (None: look again), and of what a listing visited.
 
-    `begun_ns` is when the listing began: what changed since then is looked at again.
+    `begun_ns` is when the listing began: what changed since then is checked again.
     """
     found: list[tuple[str, tuple[int, ...], int]] = []
     for path, names in visits.directories.items():
@@ -174,7 +186,7 @@ def make_watch(files: Mapping[str, os.stat_result | None], visits: Visits, begun
 
 
 def _choose_directories(paths: Sequence[str]) -> Iterator[str]:
-    """For each path the directory from which it is looked at: two names up where many share that, else four."""
+    """For each path the directory from which it is checked: two names up where many share that, else four."""
     shared = Counter(_up(path, 2) for path in paths)
     for path in paths:
         near = _up(path, 2)
@@ -229,5 +241,5 @@ def to_memos(watch: Watch) -> dict[str, bytes]:
 
 
 def to_grown_memos(watch: Watch) -> dict[str, bytes]:
-    """The same for one that looks at the same names as the one that was kept."""
+    """The same for one with the same names as the one that was kept."""
     return {_STAMPS: b"".join(watch.stamps)}

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from msgspec import Struct
 
 from corral.machine import places
 from corral.model.usage_report import LossRow
-from corral.usage.checksums import COLUMNS, Damaged, is_damage, is_right, select_rows
-from corral.usage.gaps import list_losses
+from corral.usage.answers import naming_trouble
+from corral.usage.changes import update_ledger
+from corral.usage.checks import SEALED, Checks, Damaged, check_derived, is_damage, is_right, select_rows
 from corral.usage.ledger import Known, Ledger
-from corral.usage.ledger_access import naming_trouble
-from corral.usage.ledger_checks import Checks, check_derived
 from corral.usage.read import OnProgress
+from corral.usage.report import list_losses
 from corral.usage.rows import STAND_IN, Row
 from corral.usage.scan import scan_homes
-from corral.usage.update import update_ledger
 
 SCHEMA = 1
-_COUNTED = {
+_COMPARED = {
     "events": (
         "at, input, cache_read, cache_write, cache_write_1h, output, reasoning, rank, session_id, model, model_source,"
         " dollars, picos"
@@ -48,17 +48,17 @@ class UsageCheck(Struct, frozen=True, kw_only=True):
     """`corral usage --check --json`."""
 
     schema: int
-    compared: int
+    compared: int = 0
     """Requests, turns, calls of tools and calls without tokens that the logs have."""
-    only_in_ledger: int
-    """The same, of which no log tells any more."""
-    damaged: tuple[str, ...]
+    only_in_ledger: int = 0
+    """The same, of which there is no log any more."""
+    damaged: tuple[str, ...] = ()
     """Tables that are not as they were written."""
-    differences: tuple[Difference, ...]
-    more_differences: int
+    differences: tuple[Difference, ...] = ()
+    more_differences: int = 0
     """Beyond those that are listed."""
-    losses: tuple[LossRow, ...]
-    notice: str | None
+    losses: tuple[LossRow, ...] = ()
+    notice: str | None = None
 
     @property
     def is_right(self) -> bool:
@@ -74,16 +74,7 @@ def check_usage(on_progress: OnProgress | None) -> UsageCheck:
         try:
             ledger = Ledger(places.state_dir(), aside=True)
         except Damaged as damaged:
-            return UsageCheck(
-                schema=SCHEMA,
-                compared=0,
-                only_in_ledger=0,
-                damaged=(str(damaged),),
-                differences=(),
-                more_differences=0,
-                losses=(),
-                notice=None,
-            )
+            return UsageCheck(schema=SCHEMA, damaged=(str(damaged),))
         try:
             return _check(ledger, on_progress)
         finally:
@@ -106,11 +97,11 @@ def _check(ledger: Ledger, on_progress: OnProgress | None) -> UsageCheck:
         with ledger.reading():
             counted.known = _list_known(ledger)
             scan_homes(counted, on_progress)
-            for table in _COUNTED:
+            for table in _COMPARED:
                 logged = _read_rows(counted.db, table)
                 compared += len(logged)
-                kept = _read_what_can_be(ledger.db, table)
-                if kept is not None:  # else it is among the damaged
+                with _passing_over_damage():  # the table is among the damaged then
+                    kept = _read_rows(ledger.db, table)
                     found += _compare(table, kept, logged, counted.known)
                     only += len(kept.keys() - logged.keys())
             losses = () if "losses" in damaged else list_losses(ledger)
@@ -131,9 +122,7 @@ def _check(ledger: Ledger, on_progress: OnProgress | None) -> UsageCheck:
 
 def _list_damaged(ledger: Ledger) -> Iterator[str]:
     checks = Checks(ledger.db, enabled=not ledger.read_only)
-    parts: dict[str, Callable[[], None]] = {
-        name: lambda name=name: checks.tables(name) for name in COLUMNS if name not in ("memo", "seals")
-    }
+    parts: dict[str, Callable[[], None]] = {name: lambda name=name: checks.tables(name) for name in SEALED}
     parts["sums"] = lambda: _check_sums(ledger, checks)
     for name, check in parts.items():
         try:
@@ -156,7 +145,7 @@ def _check_sums(ledger: Ledger, checks: Checks) -> None:
 
 
 def _list_known(ledger: Ledger) -> Known:
-    """What it was told, as far as that is as it was written: how a log counts depends on it."""
+    """What it knows, as far as that is as it was written: how a log counts depends on it."""
     homes = {row[0]: (row[1], row[2]) for row in _read_right(ledger.db, "homes")}
     places: dict[str, set[str]] = {}
     for provider, path in homes.values():
@@ -172,31 +161,28 @@ def _list_known(ledger: Ledger) -> Known:
 def _read_right(db: sqlite3.Connection, table: str) -> list[Row]:
     """Rows that are right, up to the first page that can't be read."""
     found: list[Row] = []
-    try:
+    with _passing_over_damage():
         found += filter(is_right, db.execute(f"{select_rows(table)} NOT INDEXED"))
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        if not is_damage(error):
-            raise
     return found
 
 
+@contextmanager
+def _passing_over_damage() -> Generator[None]:
+    try:
+        yield
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if not is_damage(error):
+            raise
+
+
 def _read_rows(db: sqlite3.Connection, table: str) -> dict[int, dict[str, Any]]:
-    columns = _COUNTED[table]
+    columns = _COMPARED[table]
     rows = db.execute(
         f"SELECT key, provider, {columns} FROM {table} NOT INDEXED CROSS JOIN sessions NOT INDEXED"
         " ON sessions.id = session CROSS JOIN homes NOT INDEXED ON homes.id = home"
     )
     names = ["key", "provider", *columns.split(", ")]
     return {row[0]: dict(zip(names, row, strict=True)) for row in rows}
-
-
-def _read_what_can_be(db: sqlite3.Connection, table: str) -> dict[int, dict[str, Any]] | None:
-    try:
-        return _read_rows(db, table)
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        if not is_damage(error):
-            raise
-        return None
 
 
 def _compare(

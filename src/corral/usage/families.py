@@ -1,4 +1,4 @@
-"""Whose copies a log holds, by all that is known: by the disk as it is, and by what the ledger was told before.
+"""Whose copies a log holds, by all that is known: by the disk as it is, and by what the ledger knew before.
 
 A log that counts otherwise than when it was read (a parent was named only later, a transcript came back) is read from
 the start again, so that the ledger is the same whatever was seen first.
@@ -103,9 +103,9 @@ def _settle_orphans(
 def _settle_families(listed: Iterable[UsageSource], known: Mapping[str, UsageSource]) -> list[UsageSource]:
     sources = list(listed)
     there = {source.session_id for source in sources}
-    told = _derive_parents(known.values())
+    derived = _derive_parents(known.values())
     kept = [
-        _keep_certain(source, known.get(storable(source.path)) or told.get(source.session_id), there)
+        _keep_certain(source, known.get(storable(source.path)) or derived.get(source.session_id), there)
         for source in sources
     ]
     firm = {one.session_id: one.family for one in known.values() if one.certainty == _CERTAIN and one.family}
@@ -135,9 +135,9 @@ def _keep_certain(source: UsageSource, was: UsageSource | None, there: Collectio
     log may begin just as theirs did."""
     if source.family is None or was is None or was.family is None:
         return source
-    tells_no_more = was.lineage[: len(source.lineage)] == source.lineage
-    is_cut_off = tells_no_more and len(source.lineage) < len(was.lineage)
-    was_seen = was.certainty == _CERTAIN and tells_no_more and was.family not in there
+    adds_nothing = was.lineage[: len(source.lineage)] == source.lineage
+    is_cut_off = adds_nothing and len(source.lineage) < len(was.lineage)
+    was_seen = was.certainty == _CERTAIN and adds_nothing and was.family not in there
     if source.certainty >= was.certainty and not is_cut_off and not was_seen:
         return source
     return structs.replace(

@@ -1,63 +1,29 @@
-"""What was spent today, by session and as a status line needs it: fast, and never an exception."""
+"""What a status line shows: sessions by state, and what was spent today. Fast, and never an exception."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
 from collections.abc import Callable
-from datetime import datetime, timedelta, tzinfo
+from datetime import tzinfo
 from decimal import Decimal
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct
 
 from corral.machine.local_zone import LocalZone
 from corral.model.selection import NOTEWORTHY, Selection
-from corral.model.usage_report import CostReport, LossRow, TokenSums, UsageQuery, UsageRow
+from corral.model.usage import TokenUsage
+from corral.model.usage_report import CostReport, LossRow, UsageQuery, UsageRow
 from corral.model.verdict import Activity, State
 from corral.providers.settings import read_settings
 from corral.sessions.survey import take_survey
-from corral.usage.changes import find_currency
-from corral.usage.checksums import is_damage
-from corral.usage.gaps import list_losses
+from corral.usage.answers import ask_ledger
+from corral.usage.changes import update_ledger
+from corral.usage.checks import is_damage
 from corral.usage.ledger import Ledger
-from corral.usage.ledger_access import ask_ledger
-from corral.usage.read import OnProgress
-from corral.usage.report import list_rows
-from corral.usage.update import update_ledger
-
-
-class SpentToday(NamedTuple):
-    """What sessions used since midnight."""
-
-    sessions: dict[str, UsageRow]
-    """By name (`provider:id`); those that used nothing are not there."""
-    losses: tuple[LossRow, ...]
-    """What may be missing from it."""
-
-
-def sum_sessions_today(on_progress: OnProgress | None) -> SpentToday:
-    """Reads all that is new."""
-    zone = LocalZone()
-
-    def ask(ledger: Ledger) -> SpentToday:
-        midnight = find_begin("day", time.time(), zone)
-        update_ledger(ledger, on_progress, since=midnight)
-        rows = list_rows(ledger, UsageQuery(by=("session",), since=midnight, zone=zone))
-        return SpentToday({row.key["session"] or "": row for row in rows}, list_losses(ledger))
-
-    return ask_ledger(ask, or_memory=True)
-
-
-def find_begin(per: str, now: float, zone: tzinfo) -> float:
-    """The local midnight at which the day, the week (Monday) or the month began."""
-    day = datetime.fromtimestamp(now, zone).date()
-    if per == "week":
-        day -= timedelta(days=day.weekday())
-    elif per == "month":
-        day = day.replace(day=1)
-    return datetime(day.year, day.month, day.day, tzinfo=zone).timestamp()
-
+from corral.usage.query import find_begin
+from corral.usage.report import find_currency, list_losses, list_rows
 
 SCHEMA = 1
 READING_S = 0.3
@@ -130,7 +96,7 @@ def take_glance() -> Glance:
 def _attempt(part: str, ask: Callable[[], _T], problems: list[str]) -> _T | None:
     try:
         return ask()
-    except Exception as error:  # noqa: BLE001 - a prompt must not break; the reason is told in `problems`
+    except Exception as error:  # noqa: BLE001 - a prompt must not break; the reason is in `problems`
         problems.append(f"{part}: {error or type(error).__name__}")
         return None
 
@@ -167,7 +133,7 @@ def _sum_today(ledger: Ledger, now: float) -> TodayUse:
 
 def _sum(ledger: Ledger, since: float, zone: tzinfo) -> UsageRow:
     rows = list_rows(ledger, UsageQuery(by=(), since=since, zone=zone))
-    return rows[0] if rows else UsageRow({}, 0, TokenSums(), CostReport(None, find_currency(ledger)[0], 0, 0))
+    return rows[0] if rows else UsageRow({}, 0, TokenUsage(), CostReport(None, find_currency(ledger)[0], 0, 0))
 
 
 def _update(ledger: Ledger, since: float) -> bool:

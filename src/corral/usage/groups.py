@@ -7,20 +7,15 @@ from datetime import datetime, timedelta, tzinfo
 from itertools import pairwise
 
 from corral.model.usage_report import TIME_KEYS, UsageQuery
-from corral.usage.checksums import Damaged
+from corral.usage.checks import DAY, QUARTER_S, SUMS, Damaged
 from corral.usage.ledger import Ledger
 from corral.usage.rows import Row
 
-SUMMED = (
-    *("turns", "events", "input", "cache_read", "cache_write", "cache_write_1h", "output", "reasoning"),
-    *("dollars", "picos", "unpriced", "assumed"),
-)
-_OF_SESSIONS = frozenset({"session", "project", "provider"})
+SUMMED = SUMS[3:]
+"""All but what they are added up by."""
 NOT_OF_TURNS = frozenset({"model", "branch"})
 """No provider records these of a turn."""
-_QUARTER_S = 900
-_DAY = 96
-"""Quarters."""
+_OF_SESSIONS = frozenset({"session", "project", "provider"})
 _LONGEST_DAYS = 4_000
 _COLUMNS = {
     "session": ("provider", "session_id"),
@@ -29,8 +24,8 @@ _COLUMNS = {
     "provider": ("provider",),
     "branch": ("nullif(labels.branch, '')",),
 }
-_CUT = """
-SELECT CAST(at / 900 AS INTEGER) AS quarter, session,
+_CUT = f"""
+SELECT CAST(at / {QUARTER_S} AS INTEGER) AS quarter, session,
     (
         SELECT id FROM labels NOT INDEXED
         WHERE model = coalesce(events.model, '') AND branch = coalesce(events.branch, '')
@@ -38,7 +33,7 @@ SELECT CAST(at / 900 AS INTEGER) AS quarter, session,
     0 AS turns, 1 AS events, input, cache_read, cache_write, cache_write_1h, output, reasoning,
     coalesce(dollars, 0) AS dollars, coalesce(picos, 0) AS picos, dollars IS NULL AS unpriced, assumed
 FROM events WHERE session IN (SELECT session FROM quarters WHERE quarter = ?) AND at >= ? AND at < ?
-UNION ALL SELECT CAST(at / 900 AS INTEGER), session,
+UNION ALL SELECT CAST(at / {QUARTER_S} AS INTEGER), session,
     (SELECT id FROM labels NOT INDEXED WHERE model = '' AND branch = ''), 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0
 FROM actions
 WHERE session IN (SELECT session FROM quarters WHERE quarter = ?) AND at >= ? AND at < ? AND kind = 'turn'"""
@@ -56,21 +51,13 @@ _Piece = tuple[str, list[int | float], int]
 def add_up(ledger: Ledger, query: UsageQuery) -> Sums:
     """By the query's keys: what `SUMMED` names. Turns mean nothing where a key or filter is not known of them."""
     columns = list(dict.fromkeys(column for name in query.by for column in _COLUMNS.get(name, ())))
-    where, values = _filter_sql(query)
-    joined = _join_sql(query)
-    select = f"SELECT {', '.join((*columns, *(f'sum({name})' for name in SUMMED)))} FROM "
-    rest = f"{joined}{where}" + (f" GROUP BY {', '.join(columns)}" if columns else "")
-    labels = Labels(query.zone)
-    found: Sums = {}
-    pieces = list(_list_pieces(ledger, query))
-
-    _check(ledger, query, pieces)
-    rows: list[Row] = []
-    for source, given, quarter in pieces:
-        some = ledger.db.execute(f"{select}{source}{rest}", (*given, *values))
-        rows += [(quarter, *row) for row in some if row[-1] is not None]  # else nothing was there to add up
+    group = f" GROUP BY {', '.join(columns)}" if columns else ""
+    rows = list(_select(ledger, query, ", ".join((*columns, *(f"sum({name})" for name in SUMMED))), group))
+    rows = [row for row in rows if row[-1] is not None]  # else nothing was there to add up
     if any(type(number) is not int for row in rows for number in row[-len(SUMMED) :]):
         raise Damaged("sums are no numbers")
+    labels = Labels(query.zone)
+    found: Sums = {}
     for quarter, *row in rows:
         named = dict(zip(columns, row, strict=False))
         key = tuple(_name(part, named, labels, quarter) for part in query.by)
@@ -81,34 +68,44 @@ def add_up(ledger: Ledger, query: UsageQuery) -> Sums:
 
 def list_models(ledger: Ledger, query: UsageQuery) -> set[str]:
     """The models of the requests that a query is about, as far as they are known."""
-    query = query._replace(by=("model",))
-    where, values = _filter_sql(query)
-    found: set[str] = set()
+    rows = _select(ledger, query._replace(by=("model",)), "DISTINCT labels.model", "")
+    return {model for _, model in rows if model}
+
+
+def _select(ledger: Ledger, query: UsageQuery, what: str, group: str) -> Iterator[Row]:
+    """Rows of all pieces, each after the quarter of its piece. All of it is checked before. Raises Damaged."""
+    filters = (
+        ("provider", query.provider),
+        ("work_dir", query.project),
+        ("session_id", query.session),
+        ("labels.model", query.model),
+    )
+    terms = ["1", *(f"{column} = ?" for column, value in filters if value is not None)]
+    values = [value for _, value in filters if value is not None]
+    joined = ""
+    if query.model is not None or not NOT_OF_TURNS.isdisjoint(query.by):
+        joined += " CROSS JOIN labels NOT INDEXED ON labels.id = label"
+        terms.append("events > 0")
+    if query.provider or query.project or query.session or not _OF_SESSIONS.isdisjoint(query.by):
+        joined += " CROSS JOIN sessions NOT INDEXED ON sessions.id = session"
+        joined += " CROSS JOIN homes NOT INDEXED ON homes.id = sessions.home"
+        ledger.checks.tables("sessions", "homes")
+    ledger.checks.sums(*(None if at is None else int(at // QUARTER_S) for at in (query.since, query.until)))
     pieces = list(_list_pieces(ledger, query))
-    _check(ledger, query, pieces)
-    for source, given, _ in pieces:
-        rows = ledger.db.execute(
-            f"SELECT DISTINCT labels.model FROM {source}{_join_sql(query)}{where}", (*given, *values)
-        )
-        found.update(model for (model,) in rows if model)
-    return found
-
-
-def _check(ledger: Ledger, query: UsageQuery, pieces: Sequence[_Piece]) -> None:
-    """Whether what is about to be added up is as it was written. Raises Damaged."""
-    since, until = (None if at is None else int(at // _QUARTER_S) for at in (query.since, query.until))
-    ledger.checks.sums(since, until)
     for source, given, _ in pieces:
         if source != _WHOLE:
             sessions = ledger.db.execute("SELECT DISTINCT session FROM quarters WHERE quarter = ?", (given[0],))
             ledger.checks.sessions([session for (session,) in sessions.fetchall()])
-    if "sessions" in _join_sql(query):
-        ledger.checks.tables("sessions", "homes")
+    for source, given, quarter in pieces:
+        rows = ledger.db.execute(
+            f"SELECT {what} FROM {source}{joined} WHERE {' AND '.join(terms)}{group}", (*given, *values)
+        )
+        yield from ((quarter, *row) for row in rows)
 
 
 def _name(key: str, named: dict[str, str | None], labels: Labels, quarter: int) -> str | None:
     if key in TIME_KEYS:
-        return labels.find(key, quarter * _QUARTER_S)
+        return labels.find(key, quarter * QUARTER_S)
     parts = [named[column] for column in _COLUMNS[key]]
     return parts[0] if len(parts) == 1 else ":".join(part or "" for part in parts)
 
@@ -125,52 +122,29 @@ def _list_pieces(ledger: Ledger, query: UsageQuery) -> Iterator[_Piece]:
     if not (isinstance(least, int) and isinstance(most, int) and 0 <= least <= most < _LAST_QUARTER):
         ledger.checks.sums()  # some log has such times, or somebody else
     since = 0.0 if query.since is None else query.since
-    until = float((most + 1) * _QUARTER_S) if query.until is None else query.until
-    first, last = -int(-since // _QUARTER_S), int(until // _QUARTER_S)
+    until = float((most + 1) * QUARTER_S) if query.until is None else query.until
+    first, last = -int(-since // QUARTER_S), int(until // QUARTER_S)
     times = [name for name in query.by if name in TIME_KEYS]
     begin, end = max(first, least), min(last, most + 1)
-    cuts = _list_cuts(ledger, query.zone, begin, end, 4 if "hour" in times else _DAY) if times else [begin, end]
+    cuts = _list_cuts(ledger, query.zone, begin, end, 4 if "hour" in times else DAY) if times else [begin, end]
     for one, other in pairwise(cuts):
         yield _WHOLE, [one, other], one
     for quarter in {first - 1, last}:
-        bounds = [max(since, quarter * _QUARTER_S), min(until, (quarter + 1) * _QUARTER_S)]
+        bounds = [max(since, quarter * QUARTER_S), min(until, (quarter + 1) * QUARTER_S)]
         if not first <= quarter < last and bounds[0] < bounds[1] and least <= quarter <= most:
             yield f"({_CUT})", [quarter, *bounds, quarter, *bounds], quarter
 
 
-def _join_sql(query: UsageQuery) -> str:
-    joined = ""
-    if query.model is not None or not NOT_OF_TURNS.isdisjoint(query.by):
-        joined += " CROSS JOIN labels NOT INDEXED ON labels.id = label"
-    if query.provider or query.project or query.session or not _OF_SESSIONS.isdisjoint(query.by):
-        joined += " CROSS JOIN sessions NOT INDEXED ON sessions.id = session"
-        joined += " CROSS JOIN homes NOT INDEXED ON homes.id = sessions.home"
-    return joined
-
-
-def _filter_sql(query: UsageQuery) -> tuple[str, list[object]]:
-    filters = (
-        ("provider", query.provider),
-        ("work_dir", query.project),
-        ("session_id", query.session),
-        ("labels.model", query.model),
-    )
-    terms = [f"{column} = ?" for column, value in filters if value is not None]
-    if query.model is not None or not NOT_OF_TURNS.isdisjoint(query.by):
-        terms.append("events > 0")
-    return (" WHERE " + " AND ".join(terms) if terms else ""), [value for _, value in filters if value is not None]
-
-
 def _list_cuts(ledger: Ledger, zone: tzinfo, begin: int, end: int, unit: int) -> list[int]:
     """Where local days (or hours: `unit` is in quarters) begin and end."""
-    days = range(begin // _DAY, (end - 1) // _DAY + 1)
+    days = range(begin // DAY, (end - 1) // DAY + 1)
     stretches: list[Sequence[int]] = [days] if days else []
     if len(days) > _LONGEST_DAYS:  # some log has a time from far away: between days that nothing has, nothing is cut
-        found = ledger.db.execute(f"SELECT DISTINCT quarter / {_DAY} FROM quarters ORDER BY 1")
+        found = ledger.db.execute(f"SELECT DISTINCT quarter / {DAY} FROM quarters ORDER BY 1")
         stretches = [[day] for (day,) in found]
     cuts = {begin, end}
     for stretch in stretches:
-        last = (stretch[-1] + 1) * _DAY
+        last = (stretch[-1] + 1) * DAY
         cuts.add(last)
         for (start, offset), (stop, _) in pairwise([*_list_offsets(zone, stretch), (last, 0)]):
             cuts.add(start)
@@ -182,12 +156,12 @@ def _list_offsets(zone: tzinfo, days: Sequence[int]) -> Iterator[tuple[int, int]
     """From which quarter on which offset holds, for some days (UTC)."""
 
     def offset_at(quarter: int) -> int:
-        delta = datetime.fromtimestamp(quarter * _QUARTER_S, zone).utcoffset()
-        return int(delta.total_seconds() // _QUARTER_S) if delta is not None else 0
+        delta = datetime.fromtimestamp(quarter * QUARTER_S, zone).utcoffset()
+        return int(delta.total_seconds() // QUARTER_S) if delta is not None else 0
 
     known: int | None = None
     for day in days:
-        begin, end = day * _DAY, (day + 1) * _DAY
+        begin, end = day * DAY, (day + 1) * DAY
         first = offset_at(begin)
         if first != known:
             yield begin, first
@@ -205,10 +179,6 @@ def _find_turn(offset_at: Callable[[int], int], begin: int, end: int) -> int:
     return end
 
 
-_SLOT_S = 900
-"""Every time zone's offset is a multiple of this: times within a slot have the same local date and hour."""
-
-
 class Labels:
     """Local names of times, worked out once per quarter of an hour."""
 
@@ -217,9 +187,9 @@ class Labels:
         self._known: dict[tuple[str, int], str] = {}
 
     def find(self, kind: str, at: float) -> str:
-        slot = int(at // _SLOT_S)
+        slot = int(at // QUARTER_S)
         if (kind, slot) not in self._known:
-            self._known[kind, slot] = _name_time(kind, datetime.fromtimestamp(slot * _SLOT_S, self._zone))
+            self._known[kind, slot] = _name_time(kind, datetime.fromtimestamp(slot * QUARTER_S, self._zone))
         return self._known[kind, slot]
 
 

@@ -7,35 +7,54 @@ import os
 import sqlite3
 import time
 from collections.abc import Collection, Generator, Iterable, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from typing import NamedTuple
-from zlib import crc32
 
 from corral.state.private_file import flush, make_private, name_aside, read_only_uri
-from corral.usage.checksums import Damaged, add_functions, is_damage, is_right, select_rows, set_sums, sum_row
-from corral.usage.ledger_checks import Checks
-from corral.usage.rows import Pricer, Reading, Row, Rows, SourceState
-from corral.version import __version__
+from corral.usage.checks import (
+    Change,
+    Checks,
+    Damaged,
+    add_functions,
+    is_damage,
+    is_right,
+    moment,
+    seal_all,
+    seal_table,
+    select_rows,
+)
+from corral.usage.rows import Pricer, Reading, Row, Rows, SourceState, make_rows
+from corral.usage.schema import (
+    DEFERRED,
+    SCHEMA,
+    create,
+    find_schema,
+    migrate,
+    put_memo,
+    read_statements,
+    set_shape,
+    sum_memo,
+    transaction,
+)
+from corral.usage.sums import price_all, price_stale, rebuild_sums, refresh_sums, take_notes
 
-__all__ = ["FINGERPRINT", "SCHEMA", "Known", "Ledger", "Reading", "SourceState", "find_schema", "is_newer", "set_shape"]
-
-SCHEMA = 5
+COPIES = 3
+_DAY_S = 86_400
 _BUSY_SECONDS = 30.0
 _WRITE_CACHE_KIB = 24 << 10
 _LATE_INDEX = "events_by_session"
-"""Made when everything is there, where a ledger is built aside: that is quicker than to keep it up."""
+"""Made when everything is there, where a ledger is built aside: that is quicker than keeping it up."""
 FINGERPRINT = "fingerprint"
-"""What decides where logs are, as it was when all of them were looked at; without it everything is listed again."""
-_PRICED_BY = "priced_by"
-_DEFERRED, _NONE_DEFERRED = "deferred", b"0 0 0"
-"""How many logs wait: a row of `sources` that is not as it was written must not hide one."""
-_CHANGE = "change"
+"""What decides where logs are, as it was when all of them were listed; without it everything is listed again."""
+CURRENCY, CONFIG_PROBLEM, UNKNOWN_PRICES = "currency", "config problem", "unknown prices"
+"""What reports need of the configuration."""
+_PRICED_BY, _CHANGE = "priced_by", "change"
 _UNSETTLED = {FINGERPRINT: b""}
 _STATE_COLUMNS = slice(2, 2 + len(SourceState._fields))
 
 
 class Known(NamedTuple):
-    """What a ledger that another one replaces was told and no log may tell any more. It decides how logs are read."""
+    """What the ledger that this one replaces knew, and no log may say any more. It decides how logs are read."""
 
     homes: Mapping[str, Collection[str]]
     """By provider."""
@@ -61,25 +80,25 @@ class Ledger:
         self, state_dir: str, *, aside: bool = False, again: bool = False, unwritable: str | None = None
     ) -> None:
         """Raises OSError or sqlite3.Error when there can be no ledger at all, and Damaged when the one that is there
-        has to be made from the logs again.
+        has to be rebuilt from the logs.
 
         With `aside`, one that does not exist yet is built under another name and appears whole with `publish`: that
-        spares a first reading most of its writing, and who is killed in it leaves nothing half done. With `again`, it
-        is built so although one exists, and takes its place.
+        saves a first reading most of its writing, and a killed one leaves nothing half done. With `again`, it is built
+        so although one exists, and takes its place.
 
-        With `unwritable`, the reason why nothing can be written there, it lives in memory and begins with what can be
+        With `unwritable`, the reason why nothing can be written there, it is in memory and begins with what can be
         read (with `again`: with nothing).
         """
         self.path = os.path.join(state_dir, "ledger.db")
         self.notice: str | None = None
-        """Something a person should know: it is newer than this corral, or was made again."""
+        """Something a person should know: it is newer than this corral, or was rebuilt."""
         self.read_only = False
         self.changed = False
         """Something was stored."""
         self._outrun = False
-        """Another process has stored something since this one looked at the ledger."""
+        """Another process has stored something since this one began its scan."""
         self._seen: bytes | None = None
-        """The state that this one last looked at or made."""
+        """The state that this one last read or made."""
         self.unwritable = unwritable
         self.in_memory = unwritable is not None
         self.known = Known({}, {}, {})
@@ -87,21 +106,21 @@ class Ledger:
         self.just_built = False
         """It was read from the logs by this process."""
         self._aside: str | None = None
-        self._building = again
+        self.is_new = again
         """Nobody else sees it yet: it is sealed as a whole, by `publish`."""
         self._again = again
         self.found: os.stat_result | None = None
-        """The file that was opened, to tell whether another stands in its place."""
+        """The file that was opened, to tell whether another is in its place now."""
         if self.in_memory:
             self.db = self._open_in_memory(again)
             self.notice = f"{state_dir} can't be written ({unwritable}): nothing is kept, logs are read every time"
-            self.checks = Checks(self.db)
+            self.checks = Checks(self.db, enabled=not self.is_new)
             return
         os.makedirs(state_dir, mode=0o700, exist_ok=True)
         if again or not os.path.lexists(self.path):
             if aside or again:
                 self._aside = name_aside(self.path)
-                self._building = True
+                self.is_new = True
                 _sweep(state_dir)
         elif not (os.access(self.path, os.W_OK) and os.access(state_dir, os.W_OK)):
             # SQLite would say so only with its first write, or fail to read what it can't share with others.
@@ -111,7 +130,7 @@ class Ledger:
         except BaseException:
             self._drop_aside()
             raise
-        self.checks = Checks(self.db, enabled=not self.read_only)
+        self.checks = Checks(self.db, enabled=not (self.read_only or self.is_new))
 
     def _open(self) -> sqlite3.Connection:
         path = self._aside or self.path
@@ -142,13 +161,13 @@ class Ledger:
         if is_new:
             if not self._aside:
                 db.execute("PRAGMA journal_mode = WAL")
-            _create(db)
+            create(db)
             if self._aside:
                 db.execute(f"DROP INDEX {_LATE_INDEX}")
             return db
         found = find_schema(db)
         if found < SCHEMA:
-            _migrate(db)
+            migrate(db)
         if found > SCHEMA:
             db.close()
             self.read_only = True
@@ -160,23 +179,23 @@ class Ledger:
         """An empty ledger, or a copy of the one that is there, if it can be read and is no newer than this corral."""
         db = sqlite3.connect(":memory:", isolation_level=None)
         add_functions(db)
-        if not empty and os.path.isfile(self.path):  # who opens a pipe waits for its other end
+        if not empty and os.path.isfile(self.path):  # opening a pipe waits for its other end
             with suppress(sqlite3.Error):
                 old = sqlite3.connect(f"{read_only_uri(self.path)}&immutable=1", uri=True)
                 if find_schema(old) <= SCHEMA:
                     old.backup(db)
                 old.close()
                 if find_schema(db) < SCHEMA:
-                    _migrate(db)
+                    migrate(db)
         if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-            _create(db)
-            self._building = True
+            create(db)
+            self.is_new = True
         return db
 
     def publish(self) -> None:
         """Let a ledger that was built aside appear. Whoever was first with another one wins: that is opened then,
         unless this one is to take its place."""
-        if not self._building:
+        if not self.is_new:
             return
         self.seal()
         if self._aside is None:
@@ -198,19 +217,15 @@ class Ledger:
 
     def seal(self) -> None:
         """All that is in a ledger which nobody else sees yet is right."""
-        from corral.usage.ledger_checks import seal_all
-        from corral.usage.ledger_sums import rebuild_sums
-
         self.db.execute("BEGIN")
         self.db.execute(f"DROP INDEX IF EXISTS {_LATE_INDEX}")
-        self.db.execute(next(one for one in read_schema().split(";\n") if f"INDEX {_LATE_INDEX} " in one))
+        self.db.execute(next(one for one in read_statements() if f"INDEX {_LATE_INDEX} " in one))
         rebuild_sums(self.db)
         self._note_change()
         seal_all(self.db)
         set_shape(self.db)
         self.db.execute("COMMIT")
-        self._building = False
-        self.just_built = True
+        self.is_new, self.just_built, self.checks = False, True, Checks(self.db)
 
     def _link(self, made: str) -> None:
         try:
@@ -224,30 +239,16 @@ class Ledger:
         with suppress(FileNotFoundError):
             os.unlink(made)
 
-    @contextmanager
-    def reading(self) -> Generator[None]:
+    def reading(self) -> AbstractContextManager[None]:
         """Whatever is checked and read within is of one moment."""
-        if self.db.in_transaction:
-            yield
-            return
-        self.db.execute("BEGIN")
-        try:
-            yield
-        finally:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")  # COMMIT would fail where a page is torn
-
-    def source_states(self) -> dict[str, SourceState]:
-        """Every file that was ever read. Raises Damaged."""
-        return {path: state for path, (_, state) in self.read_sources().items()}
+        return moment(self.db)
 
     def read_sources(self) -> dict[str, tuple[str, SourceState]]:
-        """The same with whose file each is, as JSON; empty where nobody said. Raises Damaged."""
+        """Every file that was ever read: whose it is, as JSON (empty: not known), and how it was. Raises Damaged."""
         return {row[1]: (row[-2] or "", SourceState(*row[_STATE_COLUMNS])) for row in self._read_sources()}
 
     def _read_sources(self) -> Iterable[Row]:
-        if not self._building:
-            self.checks.tables("sources")
+        self.checks.tables("sources")
         return self.db.execute(select_rows("sources"))
 
     def descriptions(self) -> dict[str, str]:
@@ -265,30 +266,23 @@ class Ledger:
         here = (session_id for (session_id,) in self.db.execute(query, (provider, *session_ids)))
         return {one.lower() for one in (*here, *self.known.read.get(provider, ()))} & {*map(str.lower, session_ids)}
 
-    def find_source(self, path: str) -> SourceState | None:
-        """One file or directory as it was when it was last read."""
-        found = self.find_described(path)
-        return found[1] if found else None
-
-    def find_described(self, path: str) -> tuple[str | None, SourceState] | None:
-        """The same with whose file it is, as JSON."""
+    def find_source(self, path: str) -> tuple[str | None, SourceState] | None:
+        """One file or directory as it was when it was last read, and whose it is, as JSON."""
         row = self.db.execute(f"{select_rows('sources')} WHERE path = ?", (path,)).fetchone()
         # An index may lead to another one.
         return (row[-2], SourceState(*row[_STATE_COLUMNS])) if row and is_right(row) and row[1] == path else None
 
     def home_paths(self, provider: str) -> list[str]:
         """The homes of a provider that were ever read or reported."""
-        if not self._building:
-            self.checks.tables("homes")
+        self.checks.tables("homes")
         rows = self.db.execute("SELECT path FROM homes WHERE provider = ?", (provider,))
         return sorted({*(path for (path,) in rows), *self.known.homes.get(provider, ())})
 
     def note_homes(self, provider: str, paths: Iterable[str], source: str, state: SourceState) -> None:
         """Keep homes that are known from somewhere else, with how that was when it was read."""
-        from corral.usage.ledger_checks import sealing_source
-        from corral.usage.ledger_writer import store_state
+        from corral.usage.writer import store_state
 
-        with self.writing("homes"), nullcontext() if self._building else sealing_source(self.db, source):
+        with self.writing("homes", "sources"):
             rows = [(provider, path) for path in sorted(paths)]
             self.db.executemany("INSERT OR IGNORE INTO homes (provider, path) VALUES (?, ?)", rows)
             store_state(self.db, source, state)
@@ -296,26 +290,14 @@ class Ledger:
     @contextmanager
     def writing(self, *tables: str) -> Generator[None]:
         """A transaction that changes these tables: checked before, sealed after."""
-        from corral.usage.ledger_checks import seal_table
-
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
-            if not self._building:
-                self.checks.tables(*tables)
+        with transaction(self.db):
+            self.checks.tables(*tables)
             yield
-            for name in tables if not self._building else ():
-                set_sums(self.db, name)
+            for name in tables if not self.is_new else ():
                 seal_table(self.db, name)
-            self.db.execute("COMMIT")
-        except BaseException:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
-            raise
 
     def store(self, readings: Iterable[Reading], pricer: Pricer | None = None) -> None:
         """All of them or none: a reading and how far it came are one."""
-        from corral.usage.rows import make_rows
-
         self.store_rows((make_rows(reading, pricer) for reading in readings), pricer)
 
     def store_rows(
@@ -327,27 +309,24 @@ class Ledger:
         """
         if self.read_only:
             return
-        from corral.usage.ledger_checks import Change, seal_table
-        from corral.usage.ledger_sums import price_all, price_stale, refresh_sums, take_notes
-        from corral.usage.ledger_writer import Writer
-        from corral.usage.pricer import note_all_origins, note_origins
+        from corral.usage.price_table import note_all_origins, note_origins
+        from corral.usage.writer import Writer
 
         self.db.execute(f"PRAGMA cache_size = -{_WRITE_CACHE_KIB}")
         take_notes(self.db)
-        self.db.execute("BEGIN IMMEDIATE")
-        try:
+        with transaction(self.db):
             repriced = self._begin_prices(pricer)
             writer = Writer(self.db)
             given = list(found)
             stored = [rows for rows in given if not self._is_outrun(rows)]
-            change = None if self._building else Change(self.db, stored)
+            change = None if self.is_new else Change(self.db, stored)
             before = self.count_deferred().files
             waiting = before - self._count_waiting(stored) if before else None
-            if repriced and not self._building:
+            if repriced and not self.is_new:
                 self.checks.tables("events", "actions")  # of which all sums are made again
             writer.write(stored)
             price_stale(self.db, pricer)
-            touched = writer.touched if self._building else refresh_sums(self.db, writer.touched)
+            touched = writer.touched if self.is_new else refresh_sums(self.db, writer.touched)
             if pricer is not None and repriced:
                 price_all(self.db, pricer)
                 note_all_origins(self.db, pricer)
@@ -355,19 +334,13 @@ class Ledger:
                 note_origins(self.db, pricer, stored)
             if change is not None:
                 change.finish(touched)
-            if repriced and not self._building:
-                set_sums(self.db, "events")
+            if repriced and not self.is_new:
                 seal_table(self.db, "events")
             if waiting is not None and self._put_deferred().files != waiting:
                 raise Damaged("a log that waited to be read is not there")
             self._note_change()
             for name, value in (memos if memos is not None and len(stored) == len(given) else _UNSETTLED).items():
-                self._put_memo(name, value)
-            self.db.execute("COMMIT")
-        except BaseException:
-            if self.db.in_transaction:
-                self.db.execute("ROLLBACK")
-            raise
+                put_memo(self.db, name, value)
         self.changed = True
 
     def _count_waiting(self, stored: Iterable[Rows]) -> int:
@@ -377,7 +350,7 @@ class Ledger:
     def _is_outrun(self, rows: Rows) -> bool:
         """Whether what is to be stored was read by what was known of the file before another process stored it by what
         is known now. Keys and ranks depend on that: both would be counted."""
-        if rows.basis is None or self._building:
+        if rows.basis is None or self.is_new:
             return False
         found = self.db.execute("SELECT described FROM sources WHERE path = ?", (rows.path,)).fetchone()
         now = (found[0] if found else None) or ""
@@ -385,12 +358,16 @@ class Ledger:
 
     def count_deferred(self) -> Deferred:
         """The logs that wait to be read. Raises Damaged."""
-        kept = self.find_memo(_DEFERRED)
+        kept = self.find_memo(DEFERRED)
         if kept is not None:
             return Deferred(*map(int, kept.split()))
-        if not self._building and not self.read_only:
-            self.checks.tables("sources")
+        self.checks.tables("sources")
         return self._sum_deferred()
+
+    def needs_deferred(self, cutoff: int | None) -> bool:
+        """Whether a log waits that was modified since the cutoff (ns), or ever."""
+        waiting = self.count_deferred()
+        return bool(waiting.files) and (cutoff is None or waiting.newest_ns >= cutoff)
 
     def _sum_deferred(self) -> Deferred:
         query = (
@@ -401,7 +378,7 @@ class Ledger:
 
     def _put_deferred(self) -> Deferred:
         found = self._sum_deferred()
-        self._put_memo(_DEFERRED, " ".join(map(str, found)).encode())
+        put_memo(self.db, DEFERRED, " ".join(map(str, found)).encode())
         return found
 
     @contextmanager
@@ -419,20 +396,15 @@ class Ledger:
             self._note_change()
 
     def acknowledge_losses(self) -> None:
-        """They are known, and need not be said any more."""
+        """They are known: no report names them any more."""
         with self.writing("losses"):
             self.db.execute("UPDATE losses SET acknowledged = 1")
-
-    @property
-    def is_new(self) -> bool:
-        """Nothing was read into it yet, and nobody else sees it."""
-        return self._building
 
     def _begin_prices(self, pricer: Pricer | None) -> bool:
         """Note whose prices hold from now on. True when there are events with other ones."""
         if pricer is None or self.is_priced_by(pricer.stamp):
             return False
-        self._put_memo(_PRICED_BY, pricer.stamp.encode())
+        put_memo(self.db, _PRICED_BY, pricer.stamp.encode())
         return self.db.execute("SELECT 1 FROM events LIMIT 1").fetchone() is not None
 
     def is_priced_by(self, stamp: str) -> bool:
@@ -443,36 +415,66 @@ class Ledger:
         """Equal as long as nothing was stored; None where nothing ever was."""
         return self.find_memo(_CHANGE)
 
-    def begin_looking(self) -> None:
+    def begin_scan(self) -> None:
         """What is known of files is about to be compared with how they are."""
         self._seen, self._outrun = self.find_state(), False
 
     def _note_change(self) -> None:
         self._outrun = self._outrun or self.find_state() != self._seen
         self._seen = os.urandom(8)
-        self._put_memo(_CHANGE, self._seen)
+        put_memo(self.db, _CHANGE, self._seen)
 
     def find_memo(self, name: str) -> bytes | None:
         """What was remembered; None also where it is not as it was written: it is made again then."""
         row = self.db.execute(f"{select_rows('memo')} WHERE name = ?", (name,)).fetchone()
-        if row is None:
-            return None
-        # Its text can be long: the value itself is summed, and not how Python writes it.
-        return row[1] if row[2] == _sum_memo(name, row[1]) else None
+        return row[1] if row is not None and row[2] == sum_memo(name, row[1]) else None
 
-    def keep_looks(self, memos: dict[str, bytes]) -> None:
-        """Remember how all looked that was compared. If others have stored something since `begin_looking`, by what
+    def keep_snapshot(self, memos: dict[str, bytes]) -> None:
+        """Remember how all looked that was compared. If others have stored something since `begin_scan`, by what
         they had seen before, it has to be compared again."""
         if self.read_only:
             return
-        self.db.execute("BEGIN IMMEDIATE")
-        is_settled = not self._outrun and self.find_state() == self._seen
-        for name, value in (memos if is_settled else _UNSETTLED).items():
-            self._put_memo(name, value)
-        self.db.execute("COMMIT")
+        with transaction(self.db):
+            is_settled = not self._outrun and self.find_state() == self._seen
+            for name, value in (memos if is_settled else _UNSETTLED).items():
+                put_memo(self.db, name, value)
 
-    def _put_memo(self, name: str, value: bytes) -> None:
-        _put_memo(self.db, name, value)
+    def finish(self) -> None:
+        """Make a copy, if something was stored. Raises Damaged: damage must not take the place of a sound copy."""
+        if self.changed and self._is_copy_due(time.time()):
+            if not self.just_built:
+                self.checks.all()
+            # Without its copy the ledger is as good as before; the next change tries again.
+            with suppress(OSError, sqlite3.Error):
+                self.back_up()
+
+    def back_up(self, now: float | None = None) -> bool:
+        """Copy the ledger if the newest copy is a day old; whether it did. `ledger.db.1` is the newest of three.
+
+        Raises OSError or sqlite3.Error: the ledger itself is fine then.
+        """
+        if not self._is_copy_due(time.time() if now is None else now):
+            return False
+        made = name_aside(self.path, "backup")
+        os.close(os.open(made, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            with closing(sqlite3.connect(made)) as copy:
+                self.db.backup(copy)
+            for number in range(COPIES, 1, -1):
+                with suppress(FileNotFoundError):
+                    os.replace(f"{self.path}.{number - 1}", f"{self.path}.{number}")
+            os.replace(made, f"{self.path}.1")
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(made)
+        return True
+
+    def _is_copy_due(self, now: float) -> bool:
+        if self.in_memory:
+            return False
+        with suppress(FileNotFoundError):
+            return now - os.stat(f"{self.path}.1").st_mtime >= _DAY_S
+        return True
 
     def close(self) -> None:
         self.db.close()
@@ -484,93 +486,6 @@ class Ledger:
                 os.unlink(self._aside)
 
 
-def _put_memo(db: sqlite3.Connection, name: str, value: bytes) -> None:
-    db.execute("INSERT OR REPLACE INTO memo VALUES (?, ?, ?)", (name, value, _sum_memo(name, value)))
-
-
-def _sum_memo(name: str, value: object) -> int:
-    return crc32(value, crc32(name.encode())) if isinstance(value, bytes) else -1
-
-
-def find_schema(db: sqlite3.Connection) -> int:
-    """Raises Damaged where this is no ledger, or one whose tables and indices are not as they were made."""
-    columns = [row[1] for row in db.execute("PRAGMA table_info(about)")]
-    if columns[:2] != ["schema", "made_by"]:
-        raise Damaged("there is no ledger in it")
-    rows = db.execute("SELECT * FROM about").fetchall()
-    schema = rows[0][0] if len(rows) == 1 else None
-    if not isinstance(schema, int):
-        raise Damaged("nothing says what it is")
-    if len(columns) > 2 and rows[0][2] != _sum_shape(db):
-        raise Damaged("its tables and indices are not as they were made")
-    return schema
-
-
-def is_newer(path: str) -> bool:
-    """Whether it can be shown that a newer corral made it."""
-    db = sqlite3.connect(read_only_uri(path), uri=True)
-    try:
-        return find_schema(db) > SCHEMA
-    except (sqlite3.Error, UnicodeDecodeError):
-        return False
-    finally:
-        db.close()
-
-
-def _sum_shape(db: sqlite3.Connection) -> int:
-    about = db.execute("SELECT schema, made_by FROM about").fetchone()
-    return sum_row(*about, *db.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY 1, 2"))
-
-
-def set_shape(db: sqlite3.Connection) -> None:
-    """Tables and indices are right as they are."""
-    db.execute("UPDATE about SET shape = ?", (_sum_shape(db),))
-
-
-def _create(db: sqlite3.Connection) -> None:
-    """Within one transaction: another process may be doing the same."""
-    from corral.usage.ledger_checks import seal_all
-    from corral.usage.ledger_sums import rebuild_sums
-
-    db.execute("BEGIN IMMEDIATE")
-    if db.execute("SELECT 1 FROM sqlite_master").fetchone() is None:
-        for statement in read_schema().split(";\n"):
-            db.execute(statement)
-        db.execute("INSERT INTO about VALUES (?, ?, 0)", (SCHEMA, __version__))
-        set_shape(db)
-        rebuild_sums(db)
-        _put_memo(db, _DEFERRED, _NONE_DEFERRED)
-        seal_all(db)
-    db.execute("COMMIT")
-
-
-def _migrate(db: sqlite3.Connection) -> None:
-    """Within one transaction: another process may be doing the same."""
-    from corral.usage.migration import RELEASED, migrate
-
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        found = find_schema(db)
-        if found < RELEASED:
-            raise Damaged(f"it is from before the first release, schema {found}")
-        if found < SCHEMA:
-            migrate(db)
-            _put_memo(db, _DEFERRED, _NONE_DEFERRED)
-            db.execute("UPDATE about SET schema = ?, made_by = ?", (SCHEMA, __version__))
-            set_shape(db)
-        db.execute("COMMIT")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        raise
-
-
-def read_schema() -> str:
-    """The statements that make an empty ledger."""
-    with open(os.path.join(os.path.dirname(__file__), "ledger.sql"), encoding="utf-8") as file:
-        return file.read()
-
-
 def _sweep(state_dir: str) -> None:
     """Remove what first readings that were killed have left. One that still runs keeps its open file's name until it
     is a day old."""
@@ -578,5 +493,5 @@ def _sweep(state_dir: str) -> None:
         for entry in entries:
             if entry.name.startswith("ledger.db.new-"):
                 with suppress(OSError):
-                    if time.time() - entry.stat().st_mtime > 86_400:
+                    if time.time() - entry.stat().st_mtime > _DAY_S:
                         os.unlink(entry.path)

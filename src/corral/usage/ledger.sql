@@ -1,7 +1,7 @@
 -- ledger.db, schema 5: what every provider recorded of its use, each request once, kept when the logs are gone.
 --
 -- Each row ends with a checksum of itself (`sum`), and `seals` has the number of rows and the total of their checksums:
--- SQLite notices broken pages, and neither a changed number nor a row that is gone. See checksums.py and ledger_checks.py.
+-- SQLite notices broken pages, and neither a changed number nor a row that is gone. See checks.py.
 
 -- `shape` is a checksum of this row and of all definitions: tables and indices are as they were made.
 CREATE TABLE about (schema INTEGER NOT NULL, made_by TEXT NOT NULL, shape INTEGER NOT NULL);

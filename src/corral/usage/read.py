@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import marshal
 import os
-import sqlite3
 import struct
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
@@ -21,9 +20,8 @@ from corral.providers.asking import say_error
 from corral.providers.contract import Provider
 from corral.providers.kit.usage_batch import Gathered
 from corral.sidecar.files import Unreadable, open_regular
-from corral.usage.journaled import ReportedSessions
+from corral.usage.homes import ReportedSessions
 from corral.usage.ledger import Ledger
-from corral.usage.ledger_backup import back_up, is_due
 from corral.usage.rows import Pricer, Reading, Rows, SourceState, make_rows, to_unread
 
 _HEAD_BYTES = 1024
@@ -33,6 +31,8 @@ _WORTH_FORKING = 16 << 20
 _CHUNK_BYTES = 4 << 20
 _CHUNK_FILES = 100
 _PIPE_BYTES = 1 << 20
+_OF_CHILD = (0, 2, 4)
+"""Of every five chunks."""
 _SET_PIPE_SIZE = 1031  # fcntl.F_SETPIPE_SZ
 _LENGTH = struct.Struct("<I")
 _RECORDED, _JOURNAL, _CONFIG, _UNKNOWN = (
@@ -66,11 +66,11 @@ class Pending(NamedTuple):
 
 
 class Reader:
-    """Reads files, finds the models of what they tell, and prices it."""
+    """Reads files, finds the models of their events, and prices them."""
 
-    def __init__(self, pricer: Pricer, told: ReportedSessions) -> None:
+    def __init__(self, pricer: Pricer, reported: ReportedSessions) -> None:
         self.pricer = pricer
-        self._told = told
+        self._reported = reported
         self._configured: dict[tuple[str, str], tuple[str | None, str]] = {}
 
     def read(self, pending: Pending) -> Rows | None:
@@ -97,11 +97,11 @@ class Reader:
         state = SourceState(
             seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, crc32(head), len(head), batch.next_offset, tail
         )
-        begun_at = self._told.find_begin(provider.name, source.home, source.session_id) if source.session_id else None
+        begun_at = self._reported.find_begin(provider.name, source.home, source.session_id)
         return make_rows(Reading(source, state, batch, models, since, begun_at, was, basis), self.pricer)
 
     def note_unread(self, pending: Pending, reason: str) -> Rows:
-        """A skip, with a state that no file has: it is tried again whenever all is looked at. Until then the ledger has
+        """A skip, with a state that no file has: it is tried again with every scan. Until then the ledger has
         what it took the file for."""
         source = pending.former or pending.source
         state = to_unread(pending.before)
@@ -115,27 +115,27 @@ class Reader:
     ) -> list[tuple[str | None, str]]:
         """The models of events; of those that name none: from the journal, else from the config as it is now.
 
-        What is stored stays: a later change of the config prices no history anew.
+        What is stored stays: a later change of the config does not price history again.
         """
         home = (provider.name, source.home)
         if home not in self._configured:
             model = provider.usage.read_default_model(source.home)
             self._configured[home] = (model, _CONFIG) if model else (None, _UNKNOWN)
         otherwise = self._configured[home]
-        if not self._told.has_models(provider.name, source.home):
+        if not self._reported.has_models(provider.name, source.home):
             return [otherwise if event.model is None else (event.model, _RECORDED) for event in events]
         found: list[tuple[str | None, str]] = []
         for event in events:
             if event.model is not None:
                 found.append((event.model, _RECORDED))
             else:
-                told = self._told.find_model(provider.name, source.home, event.session_id, event.at)
-                found.append(otherwise if told is None else (told, _JOURNAL))
+                model = self._reported.find_model(provider.name, source.home, event.session_id, event.at)
+                found.append(otherwise if model is None else (model, _JOURNAL))
         return found
 
 
 def _goes_on(source: UsageSource, seen: os.stat_result, fd: int, head: bytes, before: SourceState) -> bool:
-    """Whether all that was read is still there, as far as its first and its last bytes tell.
+    """Whether all that was read is still there, as far as its first and its last bytes show.
 
     A table of the same database is asked from where its provider said: its bytes change anywhere.
     """
@@ -152,14 +152,32 @@ def _sum_tail(fd: int, end: int) -> int:
     return crc32(data) if len(data) == size else -1
 
 
-def read_pending(reader: Reader, pending: Sequence[Pending]) -> Iterator[tuple[list[Rows], int]]:
+def read_pending(reader: Reader, pending: Sequence[Pending]) -> Generator[tuple[list[Rows], int]]:
     """Rows of some files at a time, and how many bytes those had. The order is not that of `pending`."""
     chunks = list(_make_chunks(pending))
     if sum(one.size for one in pending) < _WORTH_FORKING or len(chunks) < 2 or not may_fork():
         for chunk in chunks:
-            yield _read_chunk(reader, chunk), _size(chunk)
+            yield _read_chunk(reader, chunk)
         return
-    yield from _Pair(reader, chunks).run()
+    # This process stores what both read: the child gets the larger part.
+    theirs = [chunk for number, chunk in enumerate(chunks) if number % 5 in _OF_CHILD]
+    left = len(theirs)
+    child, results = _start_child(reader, theirs)
+    try:
+        for number, chunk in enumerate(chunks):
+            if number % 5 not in _OF_CHILD:
+                yield _read_chunk(reader, chunk)
+            while left and is_ready(results, 0.0) and (found := _receive(results)) is not None:
+                left -= 1
+                yield found
+        while left and (found := _receive(results)) is not None:
+            left -= 1
+            yield found
+    finally:
+        os.close(results)
+        os.waitpid(child, 0)
+    for chunk in theirs[len(theirs) - left :]:  # the child died
+        yield _read_chunk(reader, chunk)
 
 
 def _make_chunks(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
@@ -175,92 +193,42 @@ def _make_chunks(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
         yield chunk
 
 
-def _read_chunk(reader: Reader, chunk: Sequence[Pending]) -> list[Rows]:
-    return [rows for one in chunk if (rows := reader.read(one)) is not None]
+def _read_chunk(reader: Reader, chunk: Sequence[Pending]) -> tuple[list[Rows], int]:
+    return [rows for one in chunk if (rows := reader.read(one)) is not None], sum(one.size for one in chunk)
 
 
-def _size(chunk: Sequence[Pending]) -> int:
-    return sum(one.size for one in chunk)
+def _start_child(reader: Reader, chunks: Sequence[Sequence[Pending]]) -> tuple[int, int]:
+    """A process that reads these chunks, and a pipe through which it sends what is in each, in their order."""
+    results, end = os.pipe()
+    with suppress(OSError):  # a smaller pipe works as well, only slower: the child waits while this process stores
+        import fcntl
 
-
-class _Pair:
-    """This process and a child take chunks from one queue; the child's rows come back through a pipe."""
-
-    def __init__(self, reader: Reader, chunks: list[list[Pending]]) -> None:
-        self._reader = reader
-        self._chunks = chunks
-
-    def run(self) -> Iterator[tuple[list[Rows], int]]:
-        queue, queue_end = os.pipe()
-        results, results_end = os.pipe()
-        _widen(results_end)
-        # One byte says "the next one"; which that is, is its place in the queue, so the largest go first.
-        os.write(queue_end, b"".join(_LENGTH.pack(number) for number in range(min(len(self._chunks), 16_000))))
-        os.close(queue_end)
-        child = os.fork()
-        if child == 0:
-            try:
-                os.close(results)
-                self._work(queue, results_end)
-                os._exit(0)
-            finally:
-                os._exit(1)
-        os.close(results_end)
-        done: set[int] = set()
+        fcntl.fcntl(end, _SET_PIPE_SIZE, _PIPE_BYTES)
+    child = os.fork()
+    if child == 0:
         try:
-            yield from self._share(queue, results, done)
-        finally:
-            os.close(queue)
             os.close(results)
-            os.waitpid(child, 0)
-        # What the child took and did not give back, if it died; and what did not fit into the queue.
-        for number, chunk in enumerate(self._chunks):
-            if number not in done:
-                yield _read_chunk(self._reader, chunk), _size(chunk)
-
-    def _share(self, queue: int, results: int, done: set[int]) -> Iterator[tuple[list[Rows], int]]:
-        more, alive = True, True
-        while more or alive:
-            ready = alive and is_ready(results, 0.0 if more else None)
-            if ready:
-                found = _receive(results)
-                if found is None:
-                    alive = False
-                    continue
-                number, rows = found
-                done.add(number)
-                yield rows, _size(self._chunks[number])
-            elif more:
-                number = _take(queue)
-                if number is None:
-                    more = False
-                    continue
-                done.add(number)
-                yield _read_chunk(self._reader, self._chunks[number]), _size(self._chunks[number])
-
-    def _work(self, queue: int, results: int) -> None:
-        while (number := _take(queue)) is not None:
-            rows = [tuple(one) for one in _read_chunk(self._reader, self._chunks[number])]
-            data = marshal.dumps((number, rows))
-            packet = memoryview(_LENGTH.pack(len(data)) + data)
-            while packet:
-                packet = packet[os.write(results, packet) :]
+            for chunk in chunks:
+                rows, size = _read_chunk(reader, chunk)
+                data = marshal.dumps(([tuple(one) for one in rows], size))
+                packet = memoryview(_LENGTH.pack(len(data)) + data)
+                while packet:
+                    packet = packet[os.write(end, packet) :]
+            os._exit(0)
+        finally:
+            os._exit(1)
+    os.close(end)
+    return child, results
 
 
-def _take(queue: int) -> int | None:
-    """The next chunk; reads of a few bytes are never torn between two processes."""
-    word = os.read(queue, _LENGTH.size)
-    return _LENGTH.unpack(word)[0] if len(word) == _LENGTH.size else None
-
-
-def _receive(results: int) -> tuple[int, list[Rows]] | None:
+def _receive(results: int) -> tuple[list[Rows], int] | None:
     """None at the end, and also when the child died in the middle of a word."""
     head = _read_exactly(results, _LENGTH.size)
     data = _read_exactly(results, _LENGTH.unpack(head)[0]) if head else None
     if data is None:
         return None
-    number, rows = marshal.loads(data)
-    return number, [Rows(*one) for one in rows]
+    rows, size = marshal.loads(data)
+    return [Rows(*one) for one in rows], size
 
 
 def _read_exactly(fd: int, length: int) -> bytes | None:
@@ -272,16 +240,6 @@ def _read_exactly(fd: int, length: int) -> bytes | None:
         parts.append(part)
         length -= len(part)
     return b"".join(parts)
-
-
-def _widen(pipe: int) -> None:
-    """So that the child need not wait while this process reads or stores."""
-    import fcntl
-
-    try:
-        fcntl.fcntl(pipe, _SET_PIPE_SIZE, _PIPE_BYTES)
-    except OSError:
-        pass  # a smaller one works as well, only slower
 
 
 _ROWS_AT_ONCE = 20_000
@@ -299,7 +257,31 @@ def read_and_store(
 ) -> list[Pending]:
     """Read and store; what is left when the time is up. `memos` are kept with the last of it."""
     with _no_collecting():
-        return _read_and_store(ledger, reader, pending, on_progress, deadline, memos)
+        total, done = sum(one.size for one in pending), 0
+        waiting: list[Rows] = []
+        count = 0
+        left: list[Pending] = []
+        again = [one for one in pending if one.former is not None]
+        pending = [one for one in pending if one.former is None]
+        if deadline is not None and sum(one.size for one in again) > HURRIED_BYTES:
+            left += again
+        elif again:
+            # In one piece: what one of a family counts otherwise, the others do not.
+            ledger.store_rows([rows for one in again if (rows := reader.read(one)) is not None], reader.pricer)
+            done += sum(one.size for one in again)
+        found = read_pending(reader, pending) if deadline is None else _read_in_time(reader, pending, deadline, left)
+        for some, size in found:
+            waiting += some
+            count += sum(len(rows.events) + len(rows.actions) for rows in some)
+            done += size
+            if count >= _ROWS_AT_ONCE:
+                ledger.store_rows(waiting, reader.pricer)
+                waiting, count = [], 0
+            if on_progress is not None:
+                on_progress(Progress(done, total))
+        if waiting or memos or not ledger.is_priced_by(reader.pricer.stamp):
+            ledger.store_rows(waiting, reader.pricer, memos)
+        return left
 
 
 @contextmanager
@@ -314,41 +296,6 @@ def _no_collecting() -> Generator[None]:
             gc.enable()
 
 
-def _read_and_store(
-    ledger: Ledger,
-    reader: Reader,
-    pending: Sequence[Pending],
-    on_progress: OnProgress | None,
-    deadline: float | None,
-    memos: Mapping[str, bytes] | None,
-) -> list[Pending]:
-    total, done = sum(one.size for one in pending), 0
-    waiting: list[Rows] = []
-    count = 0
-    left: list[Pending] = []
-    again = [one for one in pending if one.former is not None]
-    pending = [one for one in pending if one.former is None]
-    if deadline is not None and sum(one.size for one in again) > HURRIED_BYTES:
-        left += again
-    elif again:
-        # In one piece: what one of a family counts otherwise, the others do not.
-        ledger.store_rows([rows for one in again if (rows := reader.read(one)) is not None], reader.pricer)
-        done += sum(one.size for one in again)
-    found = read_pending(reader, pending) if deadline is None else _read_in_time(reader, pending, deadline, left)
-    for some, size in found:
-        waiting += some
-        count += sum(len(rows.events) + len(rows.actions) for rows in some)
-        done += size
-        if count >= _ROWS_AT_ONCE:
-            ledger.store_rows(waiting, reader.pricer)
-            waiting, count = [], 0
-        if on_progress is not None:
-            on_progress(Progress(done, total))
-    if waiting or memos or not ledger.is_priced_by(reader.pricer.stamp):
-        ledger.store_rows(waiting, reader.pricer, memos)
-    return left
-
-
 def _read_in_time(
     reader: Reader, pending: Sequence[Pending], deadline: float, left: list[Pending]
 ) -> Iterator[tuple[list[Rows], int]]:
@@ -360,13 +307,3 @@ def _read_in_time(
         elif (rows := reader.read(one)) is not None:
             has_read = True
             yield [rows], one.size
-
-
-def finish(ledger: Ledger) -> None:
-    """Copy the ledger, if something was stored. Raises Damaged: damage must not take the place of copies without it."""
-    if ledger.changed and is_due(ledger):
-        if not ledger.just_built:
-            ledger.checks.all()
-        # Without its copy the ledger is as good as before; the next change tries again.
-        with suppress(OSError, sqlite3.Error):
-            back_up(ledger)

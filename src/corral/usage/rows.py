@@ -9,12 +9,12 @@ import msgspec
 
 from corral.model.usage import TokenUsage, UsageBatch, UsageSource
 
-TOLD, PLAIN, SHARED, STAND_IN = 0, 1, 80, 90
-"""Ranks: of several sessions that hold one event, the one with the least owns it. TOLD is a session that an agent had
-reported before the event, so that it is no copy; PLAIN one of which nobody says whether it is a fork; then come forks
-by the provider's word, a fork of a fork after its parent (where copies name their origin, with what they copied, and
-with nothing else); SHARED and STAND_IN are what a file of the whole home says, of any session and of one whose own log
-was never read. Of equal ranks the session's name decides: that is ambiguous.
+REPORTED, PLAIN, SHARED, STAND_IN = 0, 1, 80, 90
+"""Ranks: of several sessions that hold one event, the one with the least owns it. REPORTED is a session that an agent
+had reported before the event, so that it is no copy; PLAIN one of which nobody says whether it is a fork; then come
+forks by the provider's word, a fork of a fork after its parent (where copies name their origin, with what they copied,
+and with nothing else); SHARED and STAND_IN are what a file of the whole home says, of any session and of one whose own
+log was never read. Of equal ranks the session's name decides: that is ambiguous.
 """
 
 Row: TypeAlias = "tuple[Any, ...]"
@@ -49,7 +49,7 @@ class SourceState(NamedTuple):
 
 
 _UNREAD_NS = -1
-"""The time of a file that could not be read: as none has it, it is tried again whenever all is looked at."""
+"""The time of a file that could not be read: as none has it, it is tried again with every scan."""
 
 
 def to_unread(before: SourceState | None) -> SourceState:
@@ -185,14 +185,14 @@ def make_rows(reading: Reading, pricer: Pricer | None) -> Rows:
 
 def _list_wrong(reading: Reading) -> list[tuple[str, int, int]]:
     """A session's own whatever its rank is. What the file has copied may be known by another log too, of a lesser rank:
-    that is no word of this one."""
+    that is not from this one."""
     if reading.former is None:
         return []
     source, batch = reading.former
     rank = _Ranker(source, None)
     found = {(one.session_id, one.key) for some in (batch.events, batch.actions, batch.unrecorded) for one in some}
     return [
-        (session_id, digest(source.provider, key), TOLD if session_id == source.session_id else rank.of_copies)
+        (session_id, digest(source.provider, key), REPORTED if session_id == source.session_id else rank.of_copies)
         for session_id, key in sorted(found)
     ]
 
@@ -225,7 +225,7 @@ class _Ranker:
         if not self._session_id:
             return STAND_IN if stands_in else SHARED
         if self._begun_at is not None and self._begun_at <= at:
-            return TOLD
+            return REPORTED
         return self._own if session_id == self._session_id else self.of_copies
 
 
@@ -234,4 +234,4 @@ def describe(source: UsageSource) -> str | None:
     try:
         return msgspec.json.encode(source).decode()
     except UnicodeEncodeError:
-        return None  # it is listed anew when it grows
+        return None  # it is listed again when it grows

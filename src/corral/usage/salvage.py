@@ -12,63 +12,23 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import msgspec
+
+from corral.model.usage import UsageSource
 from corral.state.private_file import make_private, name_aside, read_only_uri
-from corral.usage.checksums import COLUMNS, FORMER_TABLES, NEW_COLUMNS, SUM_OF_NUMBERS, is_right
-from corral.usage.ledger_checks import WHOLE, Seal
+from corral.usage.checks import COLUMNS, COUNTED, FORMER_TABLES, NEW_COLUMNS, SUM_OF_NUMBERS, WHOLE, Seal, is_right
 from corral.usage.rows import Row, SourceState, is_read, storable
 
-_HEADER = struct.Struct(">16sH6B4I8I20x2I")
-_WAL, _FRACTIONS, _FORMAT, _UTF8 = 2, (64, 32, 32), 4, 1
-_FIXED = (slice(0, 24), slice(44, 92))
-"""What is the same in every ledger; the rest are counters, which SQLite can do without."""
-
-
-@contextmanager
-def with_sound_header(broken: str, page_bytes: int) -> Generator[str]:
-    """The file itself if its header is that of a ledger, else the path of a copy, with its log, that is gone after."""
-    sound = _make_header(page_bytes)
-    if _is_sound(broken, sound, page_bytes):
-        yield broken
-        return
-    copy = name_aside(os.path.join(os.path.dirname(broken), "ledger.db"))  # swept if we are killed
-    try:
-        for suffix in ("-wal", ""):
-            with suppress(FileNotFoundError):
-                make_private(copy + suffix)
-                shutil.copyfile(broken + suffix, copy + suffix)
-        with open(copy, "r+b") as file:
-            file.write(sound)
-        yield copy
-    finally:
-        for suffix in ("-wal", "-shm", ""):
-            with suppress(FileNotFoundError):
-                os.unlink(copy + suffix)
-
-
-def _is_sound(path: str, sound: bytes, page_bytes: int) -> bool:
-    with open(path, "rb") as file:
-        found = file.read(_HEADER.size)
-        size = os.fstat(file.fileno()).st_size
-    if len(found) < _HEADER.size:
-        return True  # nothing could be saved
-    if found[18:20] == b"\1\1":  # without a write-ahead log
-        found = found[:18] + sound[18:20] + found[20:]
-    counted = found[24:28] != found[92:96] or int.from_bytes(found[28:32]) * page_bytes == size
-    return counted and all(found[part] == sound[part] for part in _FIXED)
-
-
-def _make_header(page_bytes: int) -> bytes:
-    """Change counters that differ (1 and 0) let SQLite take the number of pages from the file's size."""
-    size = 1 if page_bytes == 1 << 16 else page_bytes
-    counters, about = (1, 0, 0, 0), (1, _FORMAT, 0, 0, _UTF8, 0, 0, 0)
-    return _HEADER.pack(b"SQLite format 3\0", size, _WAL, _WAL, 0, *_FRACTIONS, *counters, *about, 0, 0)
-
-
-COUNTED = ("events", "actions", "unrecorded")
-"""Tables of what was counted; their rows begin with key, session, rank and time."""
 _NOTED = ("skips", "losses")
 """Tables of what could not be counted."""
-_PAGE_BYTES = 4096
+_HEADER = struct.Struct(">16sH6B4I8I20x2I")
+_PAGE_BYTES, _WAL, _FRACTIONS, _FORMAT, _UTF8 = 4096, 2, (64, 32, 32), 4, 1
+_SOUND = _HEADER.pack(
+    *(b"SQLite format 3\0", _PAGE_BYTES, _WAL, _WAL, 0, *_FRACTIONS),
+    *(1, 0, 0, 0),  # change counters that differ (this 1 and the last 0) let SQLite count the pages by the file's size
+    *(1, _FORMAT, 0, 0, _UTF8, 0, 0, 0, 0, 0),
+)
+"""The first bytes of every ledger. What differs are counters, which SQLite can do without."""
 
 
 class OldSession(NamedTuple):
@@ -89,12 +49,19 @@ class OldSource(NamedTuple):
     """Without its number and its checksum: path, state, described."""
     skips: list[tuple[int, str]]
 
+    @property
+    def described(self) -> UsageSource | None:
+        """Whose file it was; None: not known."""
+        try:
+            return msgspec.json.decode(self.row[-1] or "", type=UsageSource)
+        except (msgspec.MsgspecError, TypeError):
+            return None
+
 
 @dataclass(kw_only=True)
 class OldLedger:
     """All rows that are right, by key."""
 
-    path: str
     modified_at: float
     homes: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     sessions: dict[int, OldSession] = field(default_factory=dict[int, OldSession])
@@ -116,38 +83,34 @@ class OldLedger:
     """How many requests there were in each quarter of an hour, by sums that are right."""
 
     def is_complete(self) -> bool:
-        """Whether nothing that it ever counted is missing here, and of all of it is known whose it is."""
+        """Whether nothing that it ever counted is missing here, and it is known to which session all of it belongs."""
         rows = (row for name in COUNTED for row in self.counted[name].values())
-        missing = [*map(self.count_missing, COUNTED), *map(self.count_unnoted, _NOTED)]
-        return not any(missing) and None not in missing and all(row[1] in self.sessions for row in rows)
+        missing = [*map(self.count_missing, (*COUNTED, *_NOTED))]
+        return all(one == 0 for one in missing) and all(row[1] in self.sessions for row in rows)
 
     def knows(self, table: str) -> bool:
         """Whether nothing is missing of a table."""
         return self.seals.get(table) == self.right.get(table, (0, 0))
 
     def count_missing(self, table: str) -> int | None:
-        """How many rows of a table of what was counted are gone or wrong; None if that can't be told."""
-        rows = self.counted[table].values()
-        if table in self.seals:
-            missing = self.seals[table][0] - len(rows)
-            return missing if missing or self.seals[table][1] == sum(row[-1] for row in rows) else None
-        if table == "events" and self.knows("quarters"):
-            return sum(self.sums.values()) - len(rows)
-        return None if table in self.torn else len(self.wrong[table])
-
-    def count_unnoted(self, table: str) -> int | None:
-        """The same of a table of notes."""
+        """How many rows of a table are gone or wrong; None: not known."""
         rows, _ = self.right.get(table, (0, 0))
         if table in self.seals:
             missing = self.seals[table][0] - rows
             return missing if missing or self.knows(table) else None
+        if table == "events" and self.knows("quarters"):
+            return sum(self.sums.values()) - rows
         return None if table in self.torn else len(self.wrong[table])
+
+    def add_right(self, table: str, checksum: int) -> None:
+        rows, total = self.right.get(table, (0, 0))
+        self.right[table] = (rows + 1, total + checksum)
 
 
 def keep_damaged(path: str) -> str:
     """Give a ledger, and what its log still holds, a second name that nothing else has.
 
-    The first name goes only when a new ledger takes it: who is killed before has lost nothing.
+    The first name goes only when a new ledger takes it: a process that is killed before has lost nothing.
     """
     stamp, number = time.strftime("%Y%m%dT%H%M%S"), 1
     while os.path.lexists(kept := f"{path}.broken-{stamp}" + (f"-{number}" if number > 1 else "")):
@@ -165,24 +128,47 @@ def keep_damaged(path: str) -> str:
 
 
 def read_old(path: str) -> OldLedger | None:
-    """None when nothing of it can be read. Raises OSError only when it is gone."""
-    found = OldLedger(path=path, modified_at=os.stat(path).st_mtime)
+    """None when nothing of it can be read."""
+    if not os.path.isfile(path):
+        return None
     try:
-        with with_sound_header(path, _PAGE_BYTES) as sound:
-            return found if _read(sound, found) else None
-    except OSError:  # there is no room for a copy
-        return found if _read(path, found) else None
+        modified_at = os.stat(path).st_mtime
+        try:
+            with _sound_copy(path) as copy:
+                return _read(copy, OldLedger(modified_at=modified_at))
+        except OSError:  # there is no room for a copy
+            return _read(path, OldLedger(modified_at=modified_at))
+    except (OSError, sqlite3.Error, UnicodeError):
+        return None
 
 
-def _read(path: str, found: OldLedger) -> bool:
+@contextmanager
+def _sound_copy(path: str) -> Generator[str]:
+    """A copy with its log and a sound header, that is gone after. A file too short for a header is left as it is."""
+    if os.path.getsize(path) < _HEADER.size:
+        yield path
+        return
+    copy = name_aside(os.path.join(os.path.dirname(path), "ledger.db"))  # swept if we are killed
     try:
-        db = sqlite3.connect(read_only_uri(path), uri=True)
-    except sqlite3.Error:
-        return False
+        for suffix in ("-wal", ""):
+            with suppress(FileNotFoundError):
+                make_private(copy + suffix)
+                shutil.copyfile(path + suffix, copy + suffix)
+        with open(copy, "r+b") as file:
+            file.write(_SOUND)
+        yield copy
+    finally:
+        for suffix in ("-wal", "-shm", ""):
+            with suppress(FileNotFoundError):
+                os.unlink(copy + suffix)
+
+
+def _read(path: str, found: OldLedger) -> OldLedger | None:
+    db = sqlite3.connect(read_only_uri(path), uri=True)
     try:
         db.text_factory = _decode
         if "sum" not in _list_columns(db, "events"):  # no ledger, or one from before the first release
-            return False
+            return None
         _read_sources(db, found)
         sessions = list(_read_rows(db, found, "sessions"))
         # A row of `labels` has as many words, and a right checksum there: no name of a branch begins so.
@@ -193,8 +179,7 @@ def _read(path: str, found: OldLedger) -> bool:
             if home in homes:
                 found.sessions[number] = OldSession(*homes[home], scope, session_id, work_dir, has_log)
         for table in COUNTED:
-            for row in _read_rows(db, found, table):
-                found.counted[table][row[0]] = row
+            found.counted[table] = {row[0]: row for row in _read_rows(db, found, table)}
         found.losses = list(_read_rows(db, found, "losses"))
         now = {former: name for name, former in FORMER_TABLES.items()}
         seals = [row for row in _read_rows(db, found, "seals") if row[1] == WHOLE]
@@ -203,8 +188,8 @@ def _read(path: str, found: OldLedger) -> bool:
         for quarter, events, checksum, right in _read_on(db, found, "quarters", query, ("", " ORDER BY quarter DESC")):
             if right and isinstance(quarter, int) and isinstance(events, int):
                 found.sums[quarter] = found.sums.get(quarter, 0) + events
-                _add_right(found, "quarters", checksum)
-        return True
+                found.add_right("quarters", checksum)
+        return found
     finally:
         db.close()
 
@@ -220,37 +205,25 @@ def _list_columns(db: sqlite3.Connection, table: str) -> list[str]:
 
 
 def _read_rows(db: sqlite3.Connection, found: OldLedger, table: str) -> Iterator[Row]:
-    """Rows that are right, with their checksums; each may come twice."""
+    """Rows that are right, with their checksums."""
     names = COLUMNS[table].split(", ")
     called, there = table, _list_columns(db, table)
     if not there and table in FORMER_TABLES:
         called, there = FORMER_TABLES[table], _list_columns(db, FORMER_TABLES[table])
     known = [name for name in names if name in there]
-    query = f"SELECT {', '.join(known)}, sum FROM {called}"
-    orders = (
-        (" NOT INDEXED ORDER BY rowid", " NOT INDEXED ORDER BY rowid DESC")
-        if "id" in there or "key" in there
-        else ("",)
-    )
+    is_numbered = "id" in there or "key" in there
+    orders = (" NOT INDEXED ORDER BY rowid", " NOT INDEXED ORDER BY rowid DESC") if is_numbered else ("",)
     seen: set[object] = set()
-    for row in _read_on(db, found, table, query, orders):
-        if row[0] in seen and len(orders) > 1:
+    for row in _read_on(db, found, table, f"SELECT {', '.join(known)}, sum FROM {called}", orders):
+        if is_numbered and row[0] in seen:
             continue
         seen.add(row[0])
         if is_right(row):
-            _add_right(found, table, row[-1])
-            if known == names:
-                yield row
-            else:
-                told = dict(zip(known, row, strict=False))
-                yield (*(told.get(name, NEW_COLUMNS.get(name)) for name in names), row[-1])
+            found.add_right(table, row[-1])
+            by_name = dict(zip(known, row, strict=False))
+            yield row if known == names else (*(by_name.get(name, NEW_COLUMNS.get(name)) for name in names), row[-1])
         elif table in found.wrong:
             found.wrong[table].append(row)
-
-
-def _add_right(found: OldLedger, table: str, checksum: int) -> None:
-    rows, total = found.right.get(table, (0, 0))
-    found.right[table] = (rows + 1, total + checksum)
 
 
 def _read_on(
@@ -265,34 +238,6 @@ def _read_on(
             found.torn.add(table)
 
 
-def _find_homes(found: OldLedger, sessions: list[Row]) -> dict[int, tuple[str, str]]:
-    """Which home has which number, by logs that name both a session and its home: one row must not cost all of them."""
-    import msgspec
-
-    from corral.model.usage import UsageSource
-
-    named: dict[tuple[str, str], set[tuple[str, str]]] = {}
-    for source in found.sources.values():
-        try:
-            described = msgspec.json.decode(source.row[-1] or "", type=UsageSource)
-        except (msgspec.MsgspecError, TypeError):
-            continue
-        found.described_homes.add((described.provider, storable(described.home)))
-        state = SourceState(*source.row[1:-1])
-        if not state.deferred:
-            written_at = state.mtime_ns / 1e9 if is_read(state) else found.modified_at
-            whose = (described.provider, described.session_id)
-            found.read_until[whose] = max(found.read_until.get(whose, 0.0), written_at)
-        key = (storable(described.scope), described.session_id)
-        named.setdefault(key, set()).add((described.provider, storable(described.home)))
-    homes: dict[int, set[tuple[str, str]]] = {}
-    for _, home, scope, session_id, *_ in sessions:
-        places = named.get((scope, session_id), ())
-        if len(places) == 1:
-            homes.setdefault(home, set()).update(places)
-    return {home: next(iter(places)) for home, places in homes.items() if len(places) == 1}
-
-
 def _read_sources(db: sqlite3.Connection, found: OldLedger) -> None:
     paths: dict[int, str] = {}
     for number, *row, _ in _read_rows(db, found, "sources"):
@@ -301,3 +246,26 @@ def _read_sources(db: sqlite3.Connection, found: OldLedger) -> None:
     for source, offset, reason, _ in _read_rows(db, found, "skips"):
         if source in paths:
             found.sources[paths[source]].skips.append((offset, reason))
+
+
+def _find_homes(found: OldLedger, sessions: list[Row]) -> dict[int, tuple[str, str]]:
+    """Which home has which number, by logs that name both a session and its home: one row must not cost all of them."""
+    named: dict[tuple[str, str], set[tuple[str, str]]] = {}
+    for source in found.sources.values():
+        described = source.described
+        if described is None:
+            continue
+        home = (described.provider, storable(described.home))
+        found.described_homes.add(home)
+        state = SourceState(*source.row[1:-1])
+        if not state.deferred:
+            written_at = state.mtime_ns / 1e9 if is_read(state) else found.modified_at
+            whose = (described.provider, described.session_id)
+            found.read_until[whose] = max(found.read_until.get(whose, 0.0), written_at)
+        named.setdefault((storable(described.scope), described.session_id), set()).add(home)
+    homes: dict[int, set[tuple[str, str]]] = {}
+    for _, home, scope, session_id, *_ in sessions:
+        places = named.get((scope, session_id), ())
+        if len(places) == 1:
+            homes.setdefault(home, set()).update(places)
+    return {home: next(iter(places)) for home, places in homes.items() if len(places) == 1}

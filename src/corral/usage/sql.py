@@ -20,12 +20,12 @@ from corral.model.usage import TokenUsage
 from corral.model.usage_report import LossRow
 from corral.providers.settings import read_settings
 from corral.state.private_file import read_only_uri
-from corral.usage.checksums import COLUMNS, Damaged, is_damage
-from corral.usage.ledger import SCHEMA, find_schema
-from corral.usage.ledger_access import mend_ledger, naming_trouble
-from corral.usage.ledger_checks import Checks
+from corral.usage.answers import naming_trouble, repair_ledger
+from corral.usage.checks import COLUMNS, Checks, Damaged, is_damage
 from corral.usage.price_table import read_price_table
-from corral.usage.prices.pricing import Prices, count_picos
+from corral.usage.prices import Prices, count_picos
+from corral.usage.report import read_losses
+from corral.usage.schema import SCHEMA, find_schema
 
 _COLUMN = re.compile(r"    .*?\bAS (\w+),?\s*(?:-- (.*))?\Z")
 _VIEW = re.compile(r"CREATE TEMP VIEW (\w+) AS SELECT\Z")
@@ -46,7 +46,7 @@ class View(NamedTuple):
     columns: tuple[Column, ...]
 
 
-def read_definitions() -> str:
+def _read_definitions() -> str:
     """The statements that make the views, on a connection to the ledger."""
     with open(os.path.join(os.path.dirname(__file__), "views.sql"), encoding="utf-8") as file:
         return file.read()
@@ -55,7 +55,7 @@ def read_definitions() -> str:
 def list_views() -> list[View]:
     """Names, columns and meanings, in the order of the file."""
     views: list[View] = []
-    for block in read_definitions().split("\n\n")[1:]:
+    for block in _read_definitions().split("\n\n")[1:]:
         meaning, head, *lines = block.strip().split("\n")
         view = _VIEW.match(head)
         if view is None:
@@ -75,14 +75,112 @@ def list_views() -> list[View]:
 _STEPS = 20_000
 """Between two looks at the clock; some milliseconds."""
 _LONGEST_VALUE = 16 << 20
+_ROWS_AT_ONCE = 1000
 _UNSAFE_FUNCTIONS = frozenset({"load_extension", "readfile", "writefile", "edit", "fts3_tokenizer"})
+_MISSING = re.compile(r"no such (column|table): (\S+)")
 
 CostFunction = Callable[..., float | None]
 """Model, time and the six kinds of tokens of a request: US dollars, or None."""
 
 
-class TimeUp(Exception):
-    """The query took longer than it may."""
+class Answer(Struct, frozen=True, kw_only=True):
+    """Column names, and the rows as they come. Reading them raises CorralError when the time is up."""
+
+    columns: tuple[str, ...]
+    losses: tuple[LossRow, ...]
+    """What was counted once and is in no answer."""
+    rows: Iterator[tuple[object, ...]]
+
+
+@contextmanager
+def ask(query: str, seconds: float, on_repaired: Callable[[str], None]) -> Generator[Answer]:
+    """Run one SELECT. Raises CorralError: exit code 2 for a query that can't be run, 1 for all else.
+
+    All rows of the tables that it reads are checked first. Where one is not as it was written the ledger is rebuilt,
+    `on_repaired` hears of it, and the query is run once more.
+    """
+    path = os.path.join(places.state_dir(), "ledger.db")
+    with naming_trouble():
+        try:
+            running = _Running(path, query, seconds)
+        except Damaged as damaged:
+            _repair(damaged, on_repaired)
+            running = _Running(path, query, seconds)
+    try:
+        yield Answer(columns=running.columns, losses=running.losses, rows=running.rows(on_repaired))
+    finally:
+        running.ledger.close()
+
+
+def _repair(damaged: Damaged, on_repaired: Callable[[str], None]) -> None:
+    ledger = repair_ledger(str(damaged), damaged.seen)
+    ledger.close()
+    on_repaired(ledger.notice or "")
+
+
+class _Running:
+    """A query whose first rows are there: all that it reads was checked by then, and nobody saw a row yet."""
+
+    def __init__(self, path: str, query: str, seconds: float) -> None:
+        self.ledger = _open(path, seconds)
+        self._seconds = seconds
+        self._seen = os.stat(path)
+        try:
+            with self._naming_problems():
+                self.losses = self.ledger.list_losses()
+                self._cursor = self.ledger.execute(query)
+                if not self._cursor.description:
+                    raise CorralError("that asks for nothing: only SELECT can be run", exit_code=2)
+                self.columns = tuple(_distinct([column[0] for column in self._cursor.description]))
+                self._first = self._cursor.fetchmany(_ROWS_AT_ONCE)
+        except BaseException:
+            self.ledger.close()
+            raise
+
+    def rows(self, on_repaired: Callable[[str], None]) -> Iterator[tuple[object, ...]]:
+        rows = self._first
+        while rows:
+            yield from rows
+            try:
+                with self._naming_problems():
+                    rows = self._cursor.fetchmany(_ROWS_AT_ONCE)
+            except Damaged as damaged:
+                with naming_trouble():
+                    _repair(damaged, on_repaired)
+                # Rows that were given can't be taken back, and the new file may have them in another order.
+                message = "the ledger was damaged among these rows, and has been repaired: ask again"
+                raise CorralError(message) from damaged
+
+    @contextmanager
+    def _naming_problems(self) -> Generator[None]:
+        """SQLite's complaints as messages for people; those about the file itself as Damaged."""
+        try:
+            yield
+        except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
+            if isinstance(error, sqlite3.OperationalError) and self.ledger.is_late():
+                hint = "narrow it down, or allow more with --timeout"
+                raise CorralError(f"the query took longer than {self._seconds:g} s", hint=hint) from None
+            # These two are about words that SQLite does not understand. All that a query reads was checked before.
+            if is_damage(error) and not isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError):
+                raise _damaged(error, self._seen) from error
+            problem = str(error)
+            raise CorralError(f"the query can't be run: {_say(problem)}", hint=_hint(problem), exit_code=2) from error
+
+
+def _open(path: str, seconds: float) -> GuardedLedger:
+    try:
+        return GuardedLedger(path, _cost_function(), seconds)
+    except (sqlite3.Error, UnicodeDecodeError) as error:
+        if is_damage(error) and os.path.exists(path):
+            raise _damaged(error, os.stat(path)) from error
+        hint = None if os.path.exists(path) else "corral usage reads the logs and makes it"
+        raise CorralError(f"the ledger {path} can't be asked: {error}", hint=hint) from error
+
+
+def _damaged(error: Exception, seen: os.stat_result) -> Damaged:
+    damaged = Damaged(str(error))
+    damaged.seen = seen
+    return damaged
 
 
 class GuardedLedger:
@@ -97,62 +195,39 @@ class GuardedLedger:
         self._tables: set[str] = set()
         self._checks = Checks(self._db, enabled=find_schema(self._db) == SCHEMA)
         self._db.create_function("cost_usd", 8, cost_usd, deterministic=True)
-        self._db.executescript(read_definitions())
+        self._db.executescript(_read_definitions())
         self._views = frozenset(view.name for view in list_views())
         self._db.execute("PRAGMA query_only = ON")
         self._db.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_VALUE)
         self._db.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
         self._db.set_authorizer(self._authorize)
-        self._db.set_progress_handler(self._is_late, _STEPS)
+        self._db.set_progress_handler(self.is_late, _STEPS)
 
     def execute(self, query: str) -> sqlite3.Cursor:
-        """Raises sqlite3.Error for a bad query, Damaged where a table it reads is not as it was written, and TimeUp."""
-        try:
-            self._check(query)
-            return self._db.execute(query)
-        except sqlite3.OperationalError:
-            self._raise_if_late()
-            raise
-
-    def fetch(self, cursor: sqlite3.Cursor, rows: int) -> list[tuple[object, ...]]:
-        """The next rows, at most so many; none at the end. Raises as `execute` does."""
-        try:
-            return cursor.fetchmany(rows)
-        except sqlite3.OperationalError:
-            self._raise_if_late()
-            raise
-
-    def list_losses(self) -> list[tuple[float, str, int | None, float | None, float | None]]:
-        """See `losses` in ledger.sql: those that nobody has acknowledged. Raises as `execute` does."""
-        with self._asking():
-            self._begin()
-            self._checks.tables("losses")
-            query = "SELECT noticed_at, what, rows, since, until FROM losses WHERE NOT acknowledged ORDER BY id"
-            return self._db.execute(query).fetchall() if self._checks.enabled else []
-
-    def _check(self, query: str) -> None:
-        with suppress(sqlite3.Error, sqlite3.Warning, ValueError):  # a bad query is told when it is run
+        """Raises sqlite3.Error for a bad query, and Damaged where a table it reads is not as it was written."""
+        with suppress(sqlite3.Error, sqlite3.Warning, ValueError):  # a bad query shows when it is run
             self._db.execute(f"EXPLAIN {query}").close()
         with self._asking():
-            self._begin()
-            if self._checks.enabled:
-                for table in sorted(self._tables & COLUMNS.keys()):
-                    self._checks.tables(table)
-                    # An index may miss what its table has.
-                    for (problem,) in self._db.execute(f"PRAGMA integrity_check({table})"):
-                        if problem != "ok":
-                            raise Damaged(problem)
+            for table in sorted(self._tables & COLUMNS.keys()) if self._checks.enabled else ():
+                self._checks.tables(table)
+                # An index may miss what its table has.
+                for (problem,) in self._db.execute(f"PRAGMA integrity_check({table})"):
+                    if problem != "ok":
+                        raise Damaged(problem)
+        return self._db.execute(query)
 
-    def _begin(self) -> None:
-        """What is checked is what is read."""
-        if not self._db.in_transaction:
-            self._db.execute("BEGIN")
+    def list_losses(self) -> tuple[LossRow, ...]:
+        """Those that nobody has acknowledged. Raises as `execute` does."""
+        with self._asking():
+            return read_losses(self._db, self._checks)
 
     @contextmanager
     def _asking(self) -> Generator[None]:
-        """Whatever is wrong with our own questions is wrong with the file."""
+        """What is checked is what is read. Whatever is wrong with our own questions is wrong with the file."""
         self._is_ours = True
         try:
+            if not self._db.in_transaction:
+                self._db.execute("BEGIN")
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
             if is_damage(error):
@@ -164,11 +239,8 @@ class GuardedLedger:
     def close(self) -> None:
         self._db.close()
 
-    def _raise_if_late(self) -> None:
-        if self._is_late():
-            raise TimeUp
-
-    def _is_late(self) -> bool:
+    def is_late(self) -> bool:
+        """Whether the time is up."""
         return time.monotonic() > self._deadline
 
     def _authorize(
@@ -197,118 +269,6 @@ def _find_uri(path: str) -> str:
     """Where nothing can be written SQLite can't share the file, and nobody changes it: it is read as it is."""
     alone = not os.access(os.path.dirname(path), os.W_OK) and not os.path.exists(f"{path}-wal")
     return read_only_uri(path) + ("&immutable=1" if alone else "")
-
-
-_ROWS_AT_ONCE = 1000
-_MISSING = re.compile(r"no such (column|table): (\S+)")
-
-
-class Answer(Struct, frozen=True, kw_only=True):
-    """Column names, and the rows as they come. Reading them raises CorralError when the time is up."""
-
-    columns: tuple[str, ...]
-    losses: tuple[LossRow, ...]
-    """What was counted once and is in no answer."""
-    rows: Iterator[tuple[object, ...]]
-
-
-@contextmanager
-def ask(query: str, seconds: float, on_mended: Callable[[str], None]) -> Generator[Answer]:
-    """Run one SELECT. Raises CorralError: exit code 2 for a query that can't be run, 1 for all else.
-
-    All rows of the tables that it reads are checked first. Where one is not as it was written the ledger is made again,
-    `on_mended` is told so, and the query is run once more.
-    """
-    path = os.path.join(places.state_dir(), "ledger.db")
-    with naming_trouble():
-        try:
-            running = _Running(path, query, seconds)
-        except _Torn as torn:
-            _mend(torn, on_mended)
-            running = _Running(path, query, seconds)
-    try:
-        yield Answer(columns=running.columns, losses=running.losses, rows=running.rows(on_mended))
-    finally:
-        running.close()
-
-
-class _Torn(sqlite3.DatabaseError):
-    """Something in the file `seen` is not what it should be."""
-
-    def __init__(self, why: str, seen: os.stat_result) -> None:
-        super().__init__(why)
-        self.seen = seen
-
-
-def _mend(torn: _Torn, on_mended: Callable[[str], None]) -> None:
-    ledger = mend_ledger(str(torn), torn.seen)
-    ledger.close()
-    on_mended(ledger.notice or "")
-
-
-class _Running:
-    """A query whose first rows are there: all that it reads was checked by then, and nobody saw a row yet."""
-
-    def __init__(self, path: str, query: str, seconds: float) -> None:
-        self._seconds = seconds
-        self._ledger = _open(path, seconds)
-        self._seen = os.stat(path)
-        try:
-            with _told(seconds, self._seen):
-                self.losses = tuple(LossRow(*row) for row in self._ledger.list_losses())
-                self._cursor = self._ledger.execute(query)
-                if not self._cursor.description:
-                    raise CorralError("that asks for nothing: only SELECT can be run", exit_code=2)
-                self.columns = tuple(_distinct([column[0] for column in self._cursor.description]))
-                self._first = self._ledger.fetch(self._cursor, _ROWS_AT_ONCE)
-        except BaseException:
-            self._ledger.close()
-            raise
-
-    def rows(self, on_mended: Callable[[str], None]) -> Iterator[tuple[object, ...]]:
-        rows = self._first
-        while rows:
-            yield from rows
-            try:
-                with _told(self._seconds, self._seen):
-                    rows = self._ledger.fetch(self._cursor, _ROWS_AT_ONCE)
-            except _Torn as torn:
-                with naming_trouble():
-                    _mend(torn, on_mended)
-                # Rows that were given can't be taken back, and the new file may have them in another order.
-                raise CorralError("the ledger was damaged among these rows, and has been repaired: ask again") from torn
-
-    def close(self) -> None:
-        self._ledger.close()
-
-
-def _open(path: str, seconds: float) -> GuardedLedger:
-    try:
-        return GuardedLedger(path, _cost_function(), seconds)
-    except (sqlite3.Error, UnicodeDecodeError) as error:
-        if is_damage(error) and os.path.exists(path):
-            raise _Torn(str(error), os.stat(path)) from error
-        hint = None if os.path.exists(path) else "corral usage reads the logs and makes it"
-        raise CorralError(f"the ledger {path} can't be asked: {error}", hint=hint) from error
-
-
-@contextmanager
-def _told(seconds: float, seen: os.stat_result) -> Generator[None]:
-    """SQLite's complaints as messages for people; of the file `seen` itself as _Torn."""
-    try:
-        yield
-    except TimeUp:
-        hint = "narrow it down, or allow more with --timeout"
-        raise CorralError(f"the query took longer than {seconds:g} s", hint=hint) from None
-    except (sqlite3.Error, sqlite3.Warning, ValueError) as error:
-        if is_damage(error) and not _is_of_the_query(error):
-            raise _Torn(str(error), seen) from error
-        raise CorralError(f"the query can't be run: {_say(str(error))}", hint=_hint(str(error)), exit_code=2) from error
-
-
-def _is_of_the_query(error: Exception) -> bool:
-    """What SQLite says of words that it does not understand. All that a query reads was checked before."""
-    return isinstance(error, sqlite3.OperationalError | sqlite3.IntegrityError)
 
 
 def _say(problem: str) -> str:

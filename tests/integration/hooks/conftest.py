@@ -14,15 +14,15 @@ from unittest import mock
 import msgspec
 import pytest
 
-from corral.hooks.command import hook_command, program_path
-from corral.hooks.install import Setting, install
+from corral.hooks.command import ProgramRecord, hook_command, place_program, program_path
+from corral.hooks.install import install
 from corral.hooks.journal import read_journals
-from corral.hooks.placed_program import ProgramRecord, place_program
 from corral.hooks.program import bundle
+from corral.hooks.settings import Setting
 from corral.model.hook_install import Outcome
 from corral.model.journal import Journal
 from corral.providers.registry import find_provider
-from corral.sessions.decide.journal import current_sessions
+from corral.sessions.decide.claims import current_sessions
 
 FAKE_CLI = str(Path(__file__).with_name("fake_cli.py"))
 VARIABLES = {"kimi-cli": "KIMI_SHARE_DIR", "kimi-code": "KIMI_CODE_HOME", "qwen-code": "QWEN_HOME"}

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.hooks.command import hook_command, program_path
+from corral.hooks.command import hook_command, place_program, program_path
 from corral.hooks.journal import read_journals
-from corral.hooks.placed_program import place_program
 from corral.model.journal import JournalEventKind
 
 KIMIS = pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code"])

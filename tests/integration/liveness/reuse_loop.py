@@ -17,8 +17,7 @@ from collections import Counter
 from typing import TextIO
 
 from corral.machine.host import read_host_facts
-from corral.machine.probe import probe_claim
-from corral.machine.signal import Sent, send_signal
+from corral.machine.probe import Sent, probe_claim, send_signal
 from corral.model.claim import Claim
 from corral.model.process import ProcessIdentity
 from corral.sessions.decide.liveness import decide_liveness

@@ -10,11 +10,9 @@ import time
 
 import pytest
 
-from corral.machine.filesystem import is_on_network, parse_mountinfo
-from corral.machine.host import read_host_facts
-from corral.machine.probe import probe
+from corral.machine.host import is_on_network, parse_mountinfo, read_host_facts
+from corral.machine.probe import NotSent, Sent, probe, send_signal
 from corral.machine.processes import ProcessTable
-from corral.machine.signal import NotSent, Sent, send_signal
 from corral.model.process import ProcessState
 from tests.integration.liveness.machine import NOBODY, identity_of, need, need_root, running, wait_until
 

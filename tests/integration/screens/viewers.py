@@ -9,7 +9,7 @@ from corral.cli.raw_terminal import OwnTerminal
 from corral.model.frames import Attached, Gap, HolderFrame, Modes, Output, Picture, Size
 from corral.terminals.protocol import FrameReader
 from corral.terminals.stream import Stream
-from corral.terminals.viewer import Viewer
+from corral.terminals.viewers import Viewer
 from tests.integration.screens.xterm import Xterm, Xterms
 
 VERSION = 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 
 import pytest
 
@@ -14,7 +15,8 @@ from tests.integration.terminals.held import wait_until
 from tests.integration.terminals.test_attach_elsewhere import tmux  # noqa: F401 - a fixture
 
 ROUNDS = 6
-"""Together they are waited for no longer than one look at everything takes to come round."""
+SOON_S = 1.0
+"""What is promised; on a busy machine it is late now and then, but not most of the time."""
 
 
 @pytest.fixture
@@ -36,15 +38,22 @@ def pids_in(body, name: str) -> set[int]:
 
 def test_an_agent_that_reports_to_nobody_appears_and_goes(serving, stray):
     events = serving.events()
+    appeared, gone = list[float](), list[float]()
     for _ in range(ROUNDS):
         process = stray()
+        begun = time.monotonic()
         _, body = events.wait_for("agents", lambda body, pid=process.pid: pid in pids_in(body, "unattributed"))
+        appeared.append(time.monotonic() - begun)
         (found,) = [one for one in body["unattributed"] if one["pid"] == process.pid]
         assert (found["provider"], found["advice"]) == ("kimi-cli", "corral hooks install kimi-cli")
         assert process.pid in pids_in(serving.ask("GET", "/api/sessions").body, "unattributed")
+        begun = time.monotonic()
         end_stray(process)
         events.wait_for("agents", lambda body, pid=process.pid: pid not in pids_in(body, "unattributed"))
+        gone.append(time.monotonic() - begun)
     events.close()
+    for times in (appeared, gone):
+        assert sorted(times)[ROUNDS // 3] < SOON_S, times
 
 
 def test_one_that_has_no_session_yet_appears_and_goes(serving, world, stray):

@@ -337,12 +337,12 @@ def test_a_config_behind_a_link_is_read(machine: Machine) -> None:
     assert "/somewhere/else" in machine.corral("config", CORRAL_CONFIG_DIR=str(place)).stdout
 
 
-def test_a_cache_with_rubbish_in_it_is_made_anew(machine: Machine) -> None:
+def test_a_cache_with_rubbish_in_it_is_made_again(machine: Machine) -> None:
     settle(machine.home)
     machine.ps()
     before = machine.ps()
     with sqlite3.connect(machine.root / ".cache" / "corral" / "cache.db") as db:
-        assert db.execute("UPDATE records SET resting = x'c1' WHERE length(seal)").rowcount > 0
+        assert db.execute("UPDATE records SET resting = x'c1' WHERE length(fingerprint)").rowcount > 0
     assert machine.ps()["sessions"] == before["sessions"]
 
 
@@ -368,12 +368,18 @@ def test_a_write_that_nobody_explains_is_a_witness_and_a_touch_is_none(machine: 
     assert [process["pid"] for process in before["no_session_yet"]] == [pid]
     idle = next(row for row in before["sessions"] if row["state"] == "idle")
     wire = machine.home / "sessions" / idle["scope"] / idle["session_id"] / "agents" / "main" / "wire.jsonl"
+    record = json.dumps({"type": "usage.record", "time": int(time.time() * 1000)}) + "\n"
     wire.touch()
     (machine.root / "backup").mkdir()
     shutil.copytree(wire.parent, machine.root / "backup" / "main")
     assert machine.ps()["unattributed"] == []
+    shutil.copyfile(machine.root / "backup" / "main" / wire.name, wire)  # the backup is put back
+    sub_agent = wire.parent.with_name("agent-7") / wire.name
+    sub_agent.parent.mkdir()
+    sub_agent.write_text(record)
+    assert machine.ps()["unattributed"] == []
     with wire.open("a") as file:
-        file.write(json.dumps({"type": "usage.record", "time": int(time.time() * 1000)}) + "\n")
+        file.write(record)
     survey = machine.ps()
     assert [process["pid"] for process in survey["unattributed"]] == [pid]
     (written,) = [row for row in survey["sessions"] if row["session_id"] == idle["session_id"]]

@@ -66,8 +66,8 @@ def test_a_survey_that_fails_is_told_harms_no_other_provider_and_is_made_up_for(
             left = [one for one in left if not one(event)]
 
     def is_told(degraded: Sequence[Degraded]) -> bool:
-        # Homes of other agents on this machine may have troubles of their own.
-        return [one.provider for one in degraded if "nobody thought of" in one.reason] == ["kimi-cli"]
+        # Homes of other agents on this machine have this trouble too, and may have troubles of their own.
+        return {one.provider for one in degraded if "nobody thought of" in one.reason} == {"kimi-cli"}
 
     def take(events: Sequence[WatchEvent]) -> None:
         for one in events:

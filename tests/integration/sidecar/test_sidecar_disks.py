@@ -96,7 +96,7 @@ LIMITED = """
 import json, resource, sys
 sys.path.insert(0, sys.argv[1])
 from corral import sidecar
-from corral.sidecar import processes_linux
+from corral.sidecar import processes
 import fcntl
 limit = getattr(resource, sys.argv[3])
 resource.setrlimit(limit, (int(sys.argv[4]), resource.getrlimit(limit)[1]))

@@ -6,7 +6,7 @@ import sys
 sys.path.insert(0, sys.argv[1])
 
 from corral import sidecar
-from corral.sidecar import processes_linux  # noqa: F401 - so that no import falls between the marks
+from corral.sidecar import processes  # noqa: F401 - so that no import falls between the marks
 
 
 def mark(name: str) -> None:

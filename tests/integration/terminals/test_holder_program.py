@@ -103,8 +103,8 @@ def test_the_holder_shows_nothing_of_the_program_to_others(held):
     ("argv", "cwd", "reason"),
     [
         (["/no/such/program"], "/", "there is no program /no/such/program"),
-        (["/etc/passwd"], "/", "/etc/passwd may not be run"),
-        (["/bin/sh"], "/no/such/directory", "the directory in which it would run is gone: /no/such/directory"),
+        (["/etc/passwd"], "/", "no permission to run /etc/passwd"),
+        (["/bin/sh"], "/no/such/directory", "its working directory is gone: /no/such/directory"),
     ],
 )
 def test_a_program_that_cannot_be_started_says_why_and_leaves_nothing(held, argv, cwd, reason):

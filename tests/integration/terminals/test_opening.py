@@ -9,9 +9,9 @@ from msgspec import structs
 
 from corral.demo.conversation import Home, Session, take_turn
 from corral.model.key import SessionKey
-from corral.model.opening import Agreement
 from corral.model.refusal import RefusedError
 from corral.model.restore import Refusal, Refused
+from corral.model.tab import Agreement
 from corral.sessions.naming import find_session
 from corral.state.launches import Launches
 from corral.tabs.start import Starting

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from corral.errors import Silent
-from corral.terminals import silence
+from corral.terminals import client as silence
 from corral.terminals.client import Client, connect
 from corral.terminals.files import TerminalFiles, identity_of
 from corral.terminals.start import new_tab_id

@@ -108,7 +108,7 @@ def test_a_lost_tab_says_which_session_it_had_and_comes_back_as_itself(world):
     lost = world.tab(tab)
     assert (lost["standing"], lost["session"]["session_id"]) == ("lost", session)
     script = (
-        "import sys\nfrom corral.model.opening import Agreement\nfrom corral.sessions.naming import find_session\n"
+        "import sys\nfrom corral.model.tab import Agreement\nfrom corral.sessions.naming import find_session\n"
         "from corral.tabs.start import Starting\n"
         "key = find_session(sys.argv[1]).key\n"
         "with Starting(key, 'not resumed', agree=Agreement(trust=True), report=print) as starting:\n"

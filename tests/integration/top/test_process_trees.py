@@ -11,7 +11,7 @@ import sys
 import pytest
 from msgspec import structs
 
-from corral.machine.meters import list_seen, read_use
+from corral.top.meter import list_seen, read_use
 from tests.integration.terminals.held import wait_until
 from tests.integration.top.lab import AGENT, SUBREAPER, Lab
 
@@ -101,7 +101,7 @@ def test_what_shares_only_a_shell_with_the_agent_is_listed_and_counted_for_none(
     (stray,) = look["unattributed"]
     assert (stray["pid"], stray["uses"]["processes"]) == (orphan, 1)
     assert [one["session_id"] for one in stray["maybe"]] == ["guest"]
-    assert stray["reason"] == f"its process group is that of pid {agent.process.pid} (sh), which is of no session"
+    assert stray["reason"] == f"its process group is that of pid {agent.process.pid} (sh), which belongs to no session"
     table = lab.world.corral("top").stdout
     assert f"? pid {orphan} " in table and "counted for no session" in table
 
@@ -153,7 +153,7 @@ def test_a_process_that_ends_meanwhile_is_left_out_and_so_is_who_gets_its_number
 
 HIDDEN = """
 import ctypes, os, subprocess, sys
-from corral.machine.meters import list_seen, read_use
+from corral.top.meter import list_seen, read_use
 subprocess.run(["mount", "-o", "remount,hidepid=2", "/proc"], check=True)
 subprocess.Popen([sys.executable, "-c", "import signal; signal.alarm(60); signal.pause()"])
 os.setgroups([]); os.setgid(65534); os.setuid(65534)

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from corral.usage.checksums import SUM_OF_NUMBERS, set_sums, sum_row
-from corral.usage.ledger_checks import put_seal, seal_table
-from corral.usage.ledger_sums import _UNNAMED, _seal_whole, _tally_days, rebuild_sums
+from corral.usage.checks import SUM_OF_NUMBERS, put_seal, seal_table, set_sums, sum_row
+from corral.usage.sums import _UNNAMED, _seal_whole, _tally_days, rebuild_sums
 from tests.integration.usage.world import World, tear_first_page
 
 
@@ -198,6 +197,8 @@ class TestLoss:
             assert "missing" in world.run("usage", "--by", "tool").stdout
             assert "missing" in world.run("usage", "--csv").stderr
             assert "missing" in world.run("usage", "--explain", "s").stdout
+            for words in (["--check"], ["--explain", "s"]):
+                assert json.loads(world.run("usage", *words, "--json").stdout)["losses"] == [loss]
             assert "ledger!" in world.run("statusline").stdout
             assert "! 1 requests of 2026-11-06 are missing" in world.run("ps", "--all", "--usage").stdout
             assert json.loads(world.run("statusline", "--json").stdout)["today"]["losses"] == [loss]

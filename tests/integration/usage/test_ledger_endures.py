@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from corral.errors import CorralError
+from corral.usage.answers import ask_ledger
 from corral.usage.ledger import Ledger
-from corral.usage.ledger_access import ask_ledger
 from tests.integration.usage.test_usage_command import World
 from tests.integration.usage.world import tear_first_page
 from tests.unit.usage.readings import kept_sums, kept_turns, true_sums, true_turns

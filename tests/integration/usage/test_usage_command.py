@@ -143,7 +143,7 @@ def test_what_stood_in_the_place_of_a_log_is_told_no_longer_once_it_is_gone(worl
     torn = world.session("t", world.line(), world.line()[:-9] + "\n")
     told = [
         (str(wire), "can't be read: not a regular file"),
-        (str(torn), "not a record that kimi-cli writes, or its numbers are none"),
+        (str(torn), "not a record that kimi-cli writes, or its numbers are wrong"),
     ]
     assert [(row["path"], row["reason"]) for row in world.usage()["skipped"]] == told
     wire.rmdir()

@@ -12,7 +12,7 @@ import pytest
 
 from corral.machine.processes import Process, ProcessTable
 from corral.model.process import OwnLog
-from corral.providers.kimi_cli.own_log import find_log, read_own_log
+from corral.providers.kimi_cli.own_log import find_log, home_of, read_own_log
 
 # Opens the log to append, and writes what it is told. Its stderr leads into a pipe of its own once it has a session.
 WRITER = """
@@ -93,7 +93,7 @@ class TestHome:
         ):
             change()
             found = find_log(writer.seen())
-            assert found is not None and found.home == str(log.parent.parent)
+            assert found is not None and home_of(found) == str(log.parent.parent)
 
     def unlink(self, log: Path):
         return lambda: [path.unlink() for path in log.parent.iterdir()]

@@ -37,6 +37,14 @@ class TestTurns:
             ([("TurnBegin", {}), ("TurnEnd", {}), ("ToolResult", {"tool_call_id": "late"})], TurnState.ENDED),
             ([("TurnBegin", {}), ("TurnEnd", {}), ("StatusUpdate", {})], TurnState.ENDED),
             ([("TurnBegin", {}), ("SubagentEvent", {"event": {"type": "TurnEnd", "payload": {}}})], TurnState.OPEN),
+            (
+                [
+                    ("TurnBegin", {}),
+                    ("TurnEnd", {}),
+                    ("SubagentEvent", {"event": {"type": "StepBegin", "payload": {}}}),
+                ],
+                TurnState.ENDED,
+            ),
         ],
     )
     def test_the_last_turn(self, bucket: Path, tail: list[tuple[str, dict[str, object]]], turn: TurnState) -> None:

@@ -190,5 +190,5 @@ def test_a_file_of_somebody_else_in_its_place_is_left_alone(run: Corral, tmp_pat
     file.parent.mkdir()
     file.write_text("{}")
     (done,) = run("hooks", "install", "dialect", fails=True)["results"]
-    assert (done["outcome"], "not a file of corral's" in done["message"]) == ("refused", True)
+    assert (done["outcome"], "corral did not write this file" in done["message"]) == ("refused", True)
     assert file.read_text() == "{}"

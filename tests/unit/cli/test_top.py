@@ -10,11 +10,9 @@ from corral.cli.top import render, say_metered, say_use
 from corral.model.metering import (
     MemoryKind,
     MeteredSession,
-    MeteredShared,
-    MeteredStray,
+    MeteredTree,
     Metering,
-    SharedTree,
-    StrayTree,
+    Tree,
     Use,
 )
 from corral.model.verdict import Liveness
@@ -42,16 +40,19 @@ def metering() -> Metering:
         metered("eeeeeeee-1", None, reason="pid 9 serves 2 sessions: what it uses is charged to none of them"),
     )
     one, *_, other = (each.session.key for each in sessions)
-    shared = SharedTree(pid=9, sessions=(one, other), pids=(9, 10))
-    stray = StrayTree(
-        pid=77, maybe=(one,), reason="its kernel session is that of pid 7 (sh), which is of no session", pids=(77,)
+    shared = Tree(pid=9, sessions=(one, other), pids=(9, 10))
+    stray = Tree(
+        pid=77,
+        sessions=(one,),
+        reason="its kernel session is that of pid 7 (sh), which belongs to no session",
+        pids=(77,),
     )
     return Metering(
         hostname="devbox",
         taken_at=NOW,
         sessions=sessions,
-        shared=(MeteredShared(tree=shared, name="node", use=use(8.0, 900_000, processes=2)),),
-        strays=(MeteredStray(tree=stray, name="evil\x1b[2J", use=use(1.0, 10_000_000, RSS)),),
+        shared=(MeteredTree(tree=shared, name="node", use=use(8.0, 900_000, processes=2)),),
+        strays=(MeteredTree(tree=stray, name="evil\x1b[2J", use=use(1.0, 10_000_000, RSS)),),
     )
 
 
@@ -68,7 +69,7 @@ def test_rows_are_in_the_order_of_cpu_then_memory_and_the_unknown_is_no_zero():
     assert lines[6:] == [
         "shared: pid 9 (node) serves 2 sessions (aaaaaaaa, eeeeeeee): 2 processes, 8.0 s CPU, 900 kB (PSS); charged to no session",
         "? pid 77 (evil\\x1b[2J): 1 process, 1.0 s CPU, 10 MB (RSS), counted for no session; may belong to aaaaaaaa: "
-        "its kernel session is that of pid 7 (sh), which is of no session",
+        "its kernel session is that of pid 7 (sh), which belongs to no session",
         "? bbbbbbbb: 2 processes can't be read",
         "? cccccccc: it is away",
     ]

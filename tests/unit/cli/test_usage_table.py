@@ -6,12 +6,13 @@ from datetime import UTC
 from decimal import Decimal
 
 import pytest
+from msgspec import structs
 
 from corral.cli.usage_table import bar, render, say_money
 from corral.errors import CorralError
 from corral.model.usage import TokenUsage
 from corral.model.usage_report import CostReport, SkipRow, UsageReport, UsageRow
-from corral.usage.periods import check_budget, parse_budget, parse_keys, parse_time
+from corral.usage.query import check_budget, parse_budget, parse_keys, parse_time
 
 
 def row(name: str | None, amount: str | None, *, key: str = "project", unpriced: int = 0) -> UsageRow:
@@ -125,21 +126,23 @@ def test_a_budget_is_money(text):
 
 def test_what_is_missing_is_said_also_where_nothing_was_counted():
     total = UsageRow(key={}, events=0, tokens=TokenUsage(), cost=CostReport(None, "USD", 0, 0), turns=0)
-    empty = report(total=total)._replace(skipped=(SkipRow("/a", 0, "torn"), SkipRow("/b", 0, "can't be read: x")))
-    _, unread, skipped, notice = render(empty._replace(notice="read-only"), ("day",), width=80, colour=False)
+    empty = structs.replace(
+        report(total=total), skipped=(SkipRow("/a", 0, "torn"), SkipRow("/b", 0, "can't be read: x"))
+    )
+    _, unread, skipped, notice = render(structs.replace(empty, notice="read-only"), ("day",), width=80, colour=False)
     assert unread.startswith("1 log could not be read") and skipped.startswith("1 line could not be counted")
     assert notice == "read-only"
 
 
 def test_calls_of_tools_stand_beside_budget_and_notice():
-    found = report(row("Shell git", None, key="tool")._replace(calls=3), total=row(None, "5"))
-    found = found._replace(notice="read-only", budget=check_budget(found, ("tool",), Decimal(1)))
+    found = report(structs.replace(row("Shell git", None, key="tool"), calls=3), total=row(None, "5"))
+    found = structs.replace(found, notice="read-only", budget=check_budget(found, ("tool",), Decimal(1)))
     lines = render(found, ("tool",), width=80, colour=False)
     assert lines[-2] == "read-only" and lines[-1].endswith("$5.00 of $1.00: over the budget")
 
 
 def test_a_narrow_terminal_cuts_names_and_never_times():
-    one = row(None, "1")._replace(key={"day": "2026-11-15", "project": "/src/" + "long" * 20})
+    one = structs.replace(row(None, "1"), key={"day": "2026-11-15", "project": "/src/" + "long" * 20})
     lines = render(report(one, total=row(None, "1")), ("day", "project"), width=80, colour=False)
     assert lines[1].startswith("2026-11-15  /src/") and "…" in lines[1] and len(lines[1]) <= 80
 
@@ -148,9 +151,10 @@ def test_a_narrow_terminal_cuts_names_and_never_times():
 def test_the_table_fits_every_terminal_and_never_loses_the_money(key):
     rows = [row(name, "1234.5", key=key) for name in ("2026-11-15", "2026-11-16")]
     rows = [
-        one._replace(events=123_456, tokens=TokenUsage(12_345_678, 1_234_567_890, 0, 0, 456_789, 0)) for one in rows
+        structs.replace(one, events=123_456, tokens=TokenUsage(12_345_678, 1_234_567_890, 0, 0, 456_789, 0))
+        for one in rows
     ]
-    found = report(*rows, total=rows[0]._replace(key={}))
+    found = report(*rows, total=structs.replace(rows[0], key={}))
     for width in range(24, 130):
         lines = render(found, (key,), width=width, colour=False, drawn=True)[:4]
         assert max(map(len, lines)) <= width, lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from corral.hooks.install import Setting
+from corral.hooks.settings import Setting
 from corral.model.hook_target import HookTarget
 from corral.providers.registry import find_provider
 

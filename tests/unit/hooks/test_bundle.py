@@ -104,7 +104,7 @@ def trace():
     assert "corral.hooks.program.report" in loaded and "corral.providers.kimi_cli.reporter" in loaded, done
     assert (tmp_path / "state" / "journal" / "kimi-cli").is_dir()
     slow = {"typing", "re", "json", "pathlib", "collections", "enum", "functools", "contextlib", "runpy", "hashlib"}
-    assert loaded & {*slow, "corral.providers.kimi_code.reporter", "corral.sidecar.processes_darwin"} == set()
+    assert loaded & {*slow, "corral.providers.kimi_code.reporter", "corral.sidecar.processes_elsewhere"} == set()
 
 
 @pytest.mark.parametrize("damage", ["no comments", "half", "other code"])

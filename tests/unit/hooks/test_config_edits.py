@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from corral.hooks.command import hook_command, is_our_command
-from corral.hooks.edit import json_config, toml_config
-from corral.hooks.edit.entries import EditRefused, Entry, decode_config
+from corral.hooks.edit import EditRefused, Entry, decode_config, json_config, toml_config
 from corral.hooks.edit.jsonc import parse
 from tests.unit.hooks.configs import JSON, JSON_REFUSED, TOML, TOML_REFUSED
 

@@ -11,13 +11,12 @@ import msgspec
 import pytest
 
 from corral.hooks import command
-from corral.hooks import placed_program as hook_program
-from corral.hooks.command import base_interpreter, program_path
-from corral.hooks.install import Setting, install, uninstall
-from corral.hooks.installed import Installation, read_installation, record_path
-from corral.hooks.placed_program import ProgramRecord, find_unbroken_since
+from corral.hooks import command as hook_program
+from corral.hooks.command import ProgramRecord, base_interpreter, find_unbroken_since, program_path
+from corral.hooks.install import install, uninstall
 from corral.hooks.program import bundle
-from corral.hooks.status import read_status
+from corral.hooks.settings import Setting
+from corral.hooks.status import Installation, read_installation, read_status, record_path
 from corral.model.hook_install import Outcome
 
 

@@ -14,10 +14,9 @@ import pytest
 
 from corral.hooks.command import base_interpreter, hook_command, program_path
 from corral.hooks.install import install, uninstall
-from corral.hooks.installed import read_installation
 from corral.hooks.program import bundle
-from corral.hooks.status import read_status
-from corral.hooks.targets import events_for
+from corral.hooks.settings import events_for
+from corral.hooks.status import read_installation, read_status
 from corral.model.hook_install import Outcome
 from tests.unit.hooks.configs import JSON, JSON_REFUSED, TOML, TOML_REFUSED
 from tests.unit.hooks.conftest import target_of
@@ -59,6 +58,15 @@ def test_a_missing_configuration_is_made_and_taken_away_again(make, provider):
     assert read_status(setting).problems == ()
     assert uninstall(setting).outcome is Outcome.REMOVED
     assert list(Path(setting.home).iterdir()) == []
+
+
+@pytest.mark.parametrize("provider", ["kimi-cli", "kimi-code", "qwen-code"])
+def test_a_configuration_that_was_deleted_is_made_again(make, provider):
+    setting = make(provider, None)
+    install(setting)
+    Path(setting.config_path).unlink()
+    assert install(setting).outcome is Outcome.INSTALLED
+    assert read_status(setting).works
 
 
 def test_without_a_home_nothing_is_made(make, tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from corral.model.claim import ClaimKind
 from corral.model.journal import Journal, JournalEvent, JournalEventKind
-from corral.sessions.decide.journal import claims_of, current_sessions
+from corral.sessions.decide.claims import claims_of, current_sessions
 from corral.sidecar.identity import ProcessIdentity
 
 START, END = JournalEventKind.START, JournalEventKind.END

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from corral.model.frames import Gap, Output, ProtocolError
 from corral.server.terminal_socket import Pace
-from corral.terminals.line import merge_output
+from corral.terminals.client import merge_output
 from corral.terminals.protocol import OUTPUT, FrameReader, decode, encode
 
 

@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any, cast
 
 import pytest
+from msgspec import structs
 
 from corral.model.claim import ClaimKind
 from corral.model.key import Home
+from corral.model.process import NOTHING, WHOLE_HOME
 from corral.model.record import SessionRecord
 from corral.model.verdict import ClaimVerdict, Liveness
-from corral.sessions.entries import _decide_id
+from corral.sessions.entries import Reaching, _decide_id
 from corral.sessions.gather import HomeFacts
-from corral.sessions.reach import Reaching
-from tests.unit.sessions.decide.facts import BOOT, judged, record
+from tests.unit.sessions.decide.facts import BOOT, judged, process, record
 
 HOME = Home(provider="kimi-cli", path="/h/.kimi", is_default=True, origin="default")
 EXACT = {"boot_id": BOOT, "pid_ns": 4026531836, "start_ticks": 1000}
@@ -64,3 +65,12 @@ def test_of_two_it_could_be_either_and_makes_no_third(on_disk: bool) -> None:
     records = [record(scope="p"), record(scope="q")] if on_disk else []
     claims = [] if on_disk else [placed("p", 20, Liveness.STALE), placed("q", 30, Liveness.STALE)]
     assert decide(records, [adrift(), *claims]) == [("p", "unknown", []), ("q", "unknown", [])]
+
+
+def test_a_resume_waits_for_one_that_has_just_started_only_within_its_reach_and_no_state_changes() -> None:
+    facts = HomeFacts(provider=cast(Any, Named()), home=HOME, records=[], resting=[], claims=[], bad_claims=[])
+    nobody = Reaching(HOME.path, [])
+    for reach, awaited in ((WHOLE_HOME, (10,)), (NOTHING, ())):
+        young = Reaching(HOME.path, [structs.replace(process(10), reach=reach)])
+        ((_, _, verdict),) = _decide_id(facts, "s1", [record()], [], [], nobody, young, None)
+        assert (verdict.state, verdict.awaited_pids) == ("idle", awaited)

@@ -11,12 +11,11 @@ import pytest
 from corral.model.key import Home
 from corral.model.record import Resting, SessionRecord, SidecarHint, TurnState
 from corral.providers.registry import find_provider
-from corral.sessions.cache import Cache
-from corral.sessions.known import BrokenShelf
+from corral.sessions.cache import BrokenCache, Cache
 from tests.providers.kimi_support import FIXTURES, settle
 from tests.unit.sessions.decide.facts import record
 
-SEAL = b"as it looked"
+FINGERPRINT = b"as it looked"
 
 
 def fill(cache: Cache) -> None:
@@ -24,14 +23,14 @@ def fill(cache: Cache) -> None:
     known.keep("/d/idle", (1,), record(session_id="idle"))
     known.keep("/d/lost", (2,), record(session_id="lost", turn=TurnState.OPEN))
     known.keep("/d/claimed", (3,), record(session_id="claimed", sidecar=SidecarHint("/d/runtime.json", 7, "host")))
-    known.settle("/d", SEAL)
+    known.settle("/d", FINGERPRINT)
     cache.keep(known)
 
 
 def test_idle_sessions_stay_undecoded_and_the_others_are_there(tmp_path):
     cache = Cache(str(tmp_path))
     fill(cache)
-    found = cache.known("kimi-cli", "/h").find_settled("/d", SEAL)
+    found = cache.known("kimi-cli", "/h").find_settled("/d", FINGERPRINT)
     assert found is not None
     records = {one.session_id for one in found if isinstance(one, SessionRecord)}
     (resting,) = [one for one in found if isinstance(one, Resting)]
@@ -49,7 +48,7 @@ def test_another_look_is_not_settled_and_each_is_asked_for(tmp_path):
     assert known.find("/d/lost", (9,)) is None
     cache.keep(known)
     again = cache.known("kimi-cli", "/h")
-    assert again.find_settled("/d", SEAL) is None, "a directory that was not settled has no seal"
+    assert again.find_settled("/d", FINGERPRINT) is None, "a directory that was not settled has no fingerprint"
     assert again.find("/d/idle", (1,)) is not None
     assert again.find("/d/lost", (2,)) is None
 
@@ -58,7 +57,7 @@ def test_a_settled_directory_is_kept_as_it_is_and_one_that_went_is_forgotten(tmp
     cache = Cache(str(tmp_path))
     fill(cache)
     known = cache.known("kimi-cli", "/h")
-    assert known.find_settled("/d", SEAL) is not None
+    assert known.find_settled("/d", FINGERPRINT) is not None
     assert known.changes() == {}
     assert cache.known("kimi-cli", "/h").changes() == {"/d": None}
 
@@ -68,10 +67,10 @@ def test_what_no_one_wrote_is_told_and_not_believed(tmp_path):
     fill(cache)
     with sqlite3.connect(tmp_path / "cache.db") as db:
         db.execute("UPDATE records SET resting = x'c1'")
-    found = cache.known("kimi-cli", "/h").find_settled("/d", SEAL)
+    found = cache.known("kimi-cli", "/h").find_settled("/d", FINGERPRINT)
     assert found is not None
     (resting,) = [one for one in found if isinstance(one, Resting)]
-    with pytest.raises(BrokenShelf):
+    with pytest.raises(BrokenCache):
         resting.load()
 
 

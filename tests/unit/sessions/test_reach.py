@@ -6,10 +6,10 @@ from pathlib import Path
 
 from msgspec import structs
 
-from corral.machine.process_homes import identify
+from corral.machine.processes import identify
 from corral.model.process import NOTHING, WHOLE_HOME, Reach
 from corral.model.verdict import Liveness
-from corral.sessions.reach import Reaching, contains, forget_directories
+from corral.sessions.entries import Reaching, contains, forget_directories
 from tests.unit.sessions.decide.facts import judged, process, record
 
 

@@ -12,8 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.sidecar.light_json import dumps, loads
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple, dumps, loads
 
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
 VALUES = st.recursive(LEAVES, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
@@ -94,7 +93,7 @@ def outcome(read, text):
 @pytest.mark.parametrize("text", ["{", "[1", "", "{'a': 1}", '{"a": 1} x'])
 def test_broken_json_is_an_error_also_where_json_was_never_imported(text):
     code = (
-        "import sys; from corral.sidecar.light_json import loads; assert 'json' not in sys.modules\n"
+        "import sys; from corral.sidecar.light import loads; assert 'json' not in sys.modules\n"
         "try: loads(sys.argv[1])\nexcept ValueError as error: print(type(error).__name__)"
     )
     done = subprocess.run(

@@ -12,8 +12,7 @@ import pytest
 from corral.sidecar import atomic, processes
 from corral.sidecar.atomic import Directory, replace, sweep, temp_name
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.processes import own_identity
-from corral.sidecar.processes_linux import LinuxPlatform
+from corral.sidecar.processes import LinuxPlatform, own_identity
 
 OWN = own_identity()
 assert OWN is not None

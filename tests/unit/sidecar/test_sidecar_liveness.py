@@ -8,8 +8,7 @@ import pytest
 from corral.sidecar import processes
 from corral.sidecar.identity import ProcessIdentity
 from corral.sidecar.liveness import judge
-from corral.sidecar.processes import Look, OtherPlatform
-from corral.sidecar.processes_linux import INITIAL_PID_NS, INITIAL_UTS_NS, LinuxPlatform
+from corral.sidecar.processes import INITIAL_PID_NS, INITIAL_UTS_NS, LinuxPlatform, Look, Platform
 from corral.sidecar.record import RuntimeRecord
 
 NOW = 1794770500.0
@@ -133,7 +132,7 @@ def test_a_record_with_identity(said: RuntimeRecord, machine: Machine, liveness:
 
 
 def test_on_an_unknown_platform_only_a_free_pid_is_proof():
-    class Elsewhere(OtherPlatform):
+    class Elsewhere(Platform):
         def hostname(self) -> str:
             return "devhost"
 

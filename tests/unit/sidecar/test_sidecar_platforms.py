@@ -12,10 +12,17 @@ from pathlib import Path
 import pytest
 
 from corral.sidecar import processes
-from corral.sidecar.processes import OtherPlatform, find_platform, own_identity, read_identity
-from corral.sidecar.processes_darwin import DarwinPlatform
-from corral.sidecar.processes_linux import LinuxPlatform, Stat, parse_stat, read_booted_at
-from corral.sidecar.processes_windows import WindowsPlatform
+from corral.sidecar.processes import (
+    LinuxPlatform,
+    Platform,
+    Stat,
+    find_platform,
+    own_identity,
+    parse_stat,
+    read_booted_at,
+    read_identity,
+)
+from corral.sidecar.processes_elsewhere import DarwinPlatform, WindowsPlatform
 
 
 def test_fields_are_counted_after_the_last_parenthesis():
@@ -248,14 +255,14 @@ def test_each_name_finds_its_platform(monkeypatch: pytest.MonkeyPatch):
     assert isinstance(find_platform("linux"), LinuxPlatform)
     assert isinstance(find_platform("darwin"), DarwinPlatform)
     assert isinstance(find_platform("win32"), WindowsPlatform)
-    assert isinstance(find_platform("freebsd14"), OtherPlatform)
+    assert isinstance(find_platform("freebsd14"), Platform)
     assert isinstance(find_platform(), LinuxPlatform) == (sys.platform == "linux")
 
 
 def test_an_unknown_platform_can_only_tell_that_a_pid_is_free():
     free = subprocess.Popen(["true"])
     free.wait()
-    platform = OtherPlatform()
+    platform = Platform()
     assert platform.look(free.pid).state == processes.GONE
     assert platform.look(os.getpid()).state == processes.HIDDEN
     assert own_identity(platform) is None and platform.boot_id() == "" and platform.booted_at() is None

@@ -16,7 +16,7 @@ import pytest
 from corral import sidecar
 from corral.sidecar import RuntimeRecord, session_file
 from corral.sidecar.atomic import Directory
-from corral.sidecar.processes import OtherPlatform
+from corral.sidecar.processes import Platform
 from corral.sidecar.session_file import could_be_another
 from tests.unit.sidecar.written import code, put, write
 
@@ -239,7 +239,7 @@ def test_a_stuck_writer_delays_others_for_a_moment_only(tmp_path: Path, monkeypa
 
 
 def test_on_an_unknown_platform_v1_is_written_and_cleared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("corral.sidecar.processes.find_platform", lambda *_: OtherPlatform())
+    monkeypatch.setattr("corral.sidecar.processes.find_platform", lambda *_: Platform())
     record = write(tmp_path)
     assert isinstance(record, RuntimeRecord) and record.identity is None and record.boot_id is None
     assert isinstance(write(tmp_path), RuntimeRecord)

@@ -11,16 +11,10 @@ from corral.model.journal import JournalEventKind
 from corral.model.key import SessionKey
 from corral.model.restore import Attach, Refusal, Refused, Resume, Wait
 from corral.model.session import Session
+from corral.model.tab import Opened
 from corral.model.terminal import Standing
 from corral.model.verdict import ClaimVerdict, Liveness, SessionVerdict, State
-from corral.tabs.plan import (
-    AttachTab,
-    ResumeTab,
-    TabFacts,
-    WaitForTab,
-    decide_last_session,
-    plan_tab,
-)
+from corral.tabs.plan import ResumeTab, TabFacts, decide_last_session, plan_tab
 from tests.unit.sessions.decide.facts import claim, identity, record
 
 KEY = SessionKey("kimi-cli", "/h/.kimi", "bucket", "s1")
@@ -61,7 +55,7 @@ def test_a_program_is_started_only_where_nothing_else_can_have_the_session(found
 
 @given(every_tab)
 def test_a_terminal_that_runs_is_always_attached_to(found: TabFacts):
-    assert (plan_tab(found) == AttachTab("t1")) == (found.standing is Standing.RUNNING)
+    assert (plan_tab(found) == Opened(tab="t1", plan="attach")) == (found.standing is Standing.RUNNING)
 
 
 @given(every_tab)
@@ -76,8 +70,8 @@ def test_a_refusal_keeps_its_words_and_has_a_reason_of_the_closed_list(found: Ta
 def test_each_case_in_words():
     assert plan_tab(facts()) == ResumeTab(KEY)
     assert plan_tab(facts(standing=Standing.ENDED)) == ResumeTab(KEY)
-    assert plan_tab(facts(plan=Wait(pid=9))) == WaitForTab(9)
-    assert plan_tab(facts(served_in="t2", plan=Attach(pid=9))) == AttachTab("t2")
+    assert plan_tab(facts(plan=Wait(pid=9))) == Opened(tab="t1", plan="wait")
+    assert plan_tab(facts(served_in="t2", plan=Attach(pid=9))) == Opened(tab="t2", plan="attach")
     assert refusal(last=None) is Refusal.NEVER_IDENTIFIED
     assert refusal(plan=None) is Refusal.TRANSCRIPT_MISSING
     assert refusal(plan=Attach(pid=9)) is Refusal.ALREADY_LIVE

@@ -7,9 +7,9 @@ import os
 import pytest
 
 from corral.cli.raw_terminal import DetachKey
-from corral.machine.tmux import go_command
 from corral.model.whereabouts import Pane
-from corral.terminals.environment import terminal_environment
+from corral.tabs.whereabouts import go_command
+from corral.terminals.start import terminal_environment
 
 PANE = Pane("/tmp/tmux-0/default", "%3", "work:1.2", 42)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from corral.terminals.how_ended import say_end
+from corral.terminals.directory import say_end
 
 
 @pytest.mark.parametrize(
@@ -13,7 +13,7 @@ from corral.terminals.how_ended import say_end
         (None, "ended"),
         (0, "ended with exit status 0"),
         (3, "ended with exit status 3"),
-        (127, "ended with exit status 127 (as a rule: a program was not found)"),
+        (127, "ended with exit status 127 (usually: a program was not found)"),
         (-1, "ended by signal 1 (SIGHUP): it was hung up"),
         (-11, "ended by signal 11 (SIGSEGV): it crashed"),
         (-13, "ended by signal 13 (SIGPIPE)"),

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.terminals.ring import Ring
 from corral.terminals.screen import Screen
-from corral.terminals.stream import Beginning, Stream
+from corral.terminals.stream import Beginning, Ring, Stream
 
 PAGE = 4096
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from corral.model.metering import SeenProcess
-from corral.top.meter import Look, cpu_spent
+from corral.top.meter import Snapshot, cpu_spent
 
 
-def look(at: float, *processes: tuple[int, int, float | None], ticks: int = 0) -> Look:
+def look(at: float, *processes: tuple[int, int, float | None], ticks: int = 0) -> Snapshot:
     """Of (pid, parent, CPU seconds); None: not measured."""
     seen = {
         pid: SeenProcess(pid=pid, start_ticks=ticks, parent_pid=parent, group=pid, kernel_session=pid)
         for pid, parent, _ in processes
     }
-    return Look(at=at, seen=seen, cpu_seconds={pid: cpu for pid, _, cpu in processes if cpu is not None})
+    return Snapshot(at=at, seen=seen, cpu_seconds={pid: cpu for pid, _, cpu in processes if cpu is not None})
 
 
 def test_what_grew_was_spent():

@@ -135,7 +135,7 @@ def test_a_terminal_has_the_sessions_of_its_agents_and_not_of_what_they_start():
 @pytest.mark.parametrize(
     ("orphan", "words"),
     [
-        (seen(30, 1, group=30, session=8), "its kernel session is that of pid 8 (p8), which is of no session"),
+        (seen(30, 1, group=30, session=8), "its kernel session is that of pid 8 (p8), which belongs to no session"),
         (seen(30, 1, group=9, session=9), "the leader of its process group 9 has ended"),
     ],
 )
@@ -143,14 +143,14 @@ def test_what_shares_only_the_shell_is_a_stray(orphan: SeenProcess, words: str):
     members = [seen(10, 8, group=10, session=8), seen(11, 10, group=9, session=9)]
     found = divide_processes([INIT, seen(8, 1), *members, orphan, seen(31, 30)], {10: [A]})
     assert owned(found, A) == {10, 11}
-    assert [(one.pid, one.maybe, one.reason, set(one.pids)) for one in found.strays] == [(30, (A,), words, {30, 31})]
+    assert [(one.pid, one.sessions, one.reason, set(one.pids)) for one in found.strays] == [(30, (A,), words, {30, 31})]
 
 
 def test_two_agents_in_one_tab_or_group_leave_it_open_whose_it_is():
     nested = [INIT, seen(10, 1, tab=TAB), seen(20, 10, group=10, session=10, tab=TAB)]
     for orphan in (seen(30, 1, tab=TAB), seen(30, 1, group=10, session=10)):
         (stray,) = divide_processes([*nested, orphan], {10: [A], 20: [B]}).strays
-        assert stray.maybe == (A, B) and "several sessions" in stray.reason
+        assert stray.sessions == (A, B) and "several sessions" in stray.reason
     led = seen(30, 1, group=20, session=10, tab=TAB)
     nested[2] = seen(20, 10, group=20, session=10, tab=TAB)
     assert owned(divide_processes([*nested, led], {10: [A], 20: [B]}), B) == {20, 30}
@@ -159,7 +159,7 @@ def test_two_agents_in_one_tab_or_group_leave_it_open_whose_it_is():
 def test_a_terminal_and_a_kernel_session_that_disagree_leave_it_open():
     around = [INIT, seen(10, 1, tab=TAB), seen(20, 1, tab=OTHER_TAB)]
     (stray,) = divide_processes([*around, seen(30, 1, group=30, session=20, tab=TAB)], {10: [A], 20: [B]}).strays
-    assert stray.maybe == (A, B)
+    assert stray.sessions == (A, B)
 
 
 def test_the_programs_of_a_tab_are_nobodys_but_for_its_agent():

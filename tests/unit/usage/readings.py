@@ -5,9 +5,10 @@ from __future__ import annotations
 import sqlite3
 
 from corral.model.usage import Action, TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.usage.checksums import COLUMNS, SUM_FUNCTION, add_functions
-from corral.usage.ledger import Ledger, Reading, SourceState, set_shape
-from corral.usage.ledger_checks import WHOLE, Checks, put_seal, seal_table
+from corral.usage.checks import COLUMNS, SUM_FUNCTION, WHOLE, Checks, add_functions, put_seal
+from corral.usage.ledger import Ledger
+from corral.usage.rows import Reading, SourceState
+from corral.usage.schema import set_shape
 
 STATE = SourceState(1, 2, 3, 4, 5, 6, 7)
 
@@ -100,7 +101,7 @@ def to_schema_4(path: str) -> None:
     db.executescript("ALTER TABLE sources DROP COLUMN deferred; ALTER TABLE actions RENAME TO deeds")
     columns = COLUMNS["sources"].replace("deferred, ", "")
     db.execute(f"UPDATE sources SET sum = {SUM_FUNCTION}({columns})")
-    seal_table(db, "sources")
+    put_seal(db, "sources", WHOLE, db.execute("SELECT count(*), sum(sum) FROM sources").fetchone())
     (seal,) = db.execute("SELECT rows, total FROM seals WHERE name = 'actions'").fetchall()
     db.execute("DELETE FROM seals WHERE name = 'actions'")
     put_seal(db, "deeds", WHOLE, seal)

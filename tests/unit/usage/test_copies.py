@@ -21,7 +21,7 @@ from corral.usage.explain import CopyRule, decide_repeat, decide_rule
 def test_a_copy_belongs_to_its_origin_by_a_rule(
     line: str, parent: str | None, owner: str, told: bool, ambiguous: bool, rule: CopyRule
 ) -> None:
-    assert decide_rule(line, parent, owner, owner_is_told=told, ambiguous=ambiguous) is rule
+    assert decide_rule(line, parent, owner, owner_is_reported=told, ambiguous=ambiguous) is rule
 
 
 def test_a_line_that_is_repeated_is_of_its_own_session_or_of_a_fork() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from corral.model.usage import Unrecorded, UsageSkip
 from corral.model.usage_report import UsageQuery
-from corral.usage.ledger import Ledger, Reading
+from corral.usage.ledger import Ledger
 from corral.usage.report import name_untraced, report_usage
+from corral.usage.rows import Reading
 from tests.unit.usage.readings import MadeUpPricer, reading
 
 NOON = 1_794_000_000.0

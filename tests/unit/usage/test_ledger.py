@@ -9,9 +9,10 @@ import threading
 import pytest
 
 from corral.model.usage import Action, TokenUsage, UsageBatch, UsageEvent, UsageSource
-from corral.usage.checksums import Damaged
-from corral.usage.ledger import SCHEMA, Ledger, Reading, SourceState
-from corral.usage.rows import digest
+from corral.usage.checks import Damaged
+from corral.usage.ledger import Ledger
+from corral.usage.rows import Reading, SourceState, digest
+from corral.usage.schema import SCHEMA
 from tests.unit.usage.readings import set_schema
 
 STATE = SourceState(1, 2, 3, 4, 5, 6, 7)
@@ -73,7 +74,7 @@ def test_reading_a_file_again_changes_nothing(tmp_path):
     for _ in range(3):
         ledger.store([reading("s", "a", "b")])
     assert ledger.db.execute("SELECT count(*) FROM events").fetchone() == (2,)
-    assert ledger.source_states() == {"/h/s/wire.jsonl": STATE}
+    assert {path: state for path, (_, state) in ledger.read_sources().items()} == {"/h/s/wire.jsonl": STATE}
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
@@ -169,4 +170,4 @@ def test_a_reading_that_fails_leaves_nothing_behind(tmp_path):
     with pytest.raises(ValueError):
         ledger.store([reading("fine", "x"), bad])
     assert ledger.db.execute("SELECT count(*) FROM events").fetchone() == (0,)
-    assert ledger.source_states() == {}
+    assert ledger.read_sources() == {}

@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from corral.usage.checksums import Damaged
-from corral.usage.gaps import list_losses
-from corral.usage.ledger import SCHEMA, Ledger
-from corral.usage.ledger_backup import KEPT, back_up
-from corral.usage.rebuild import make_again
+from corral.usage.checks import Damaged
+from corral.usage.ledger import COPIES, Ledger
+from corral.usage.rebuild import rebuild as rebuild_in
+from corral.usage.report import list_losses
 from corral.usage.rows import digest
 from corral.usage.salvage import keep_damaged
+from corral.usage.schema import SCHEMA
 from tests.unit.usage.readings import MadeUpPricer, check_all, kept_sums, reading, set_schema, to_schema_4, true_sums
 from tests.usage_truth.world import dump
 
@@ -35,7 +35,7 @@ def no_logs(tmp_path, monkeypatch):
 
 
 def rebuild(place: Path) -> Ledger:
-    return make_again(str(place), "a torn page", os.stat(place / "ledger.db"))
+    return rebuild_in(str(place), "a torn page", os.stat(place / "ledger.db"))
 
 
 def fill(ledger: Ledger, sessions: int = 30) -> None:
@@ -51,18 +51,18 @@ class TestBackup:
         now = os.stat(ledger.path).st_mtime
         made = []
         for half_day in range(12):
-            if back_up(ledger, now + half_day * DAY / 2):
+            if ledger.back_up(now + half_day * DAY / 2):
                 made.append(half_day)
                 os.utime(f"{ledger.path}.1", (now + half_day * DAY / 2,) * 2)
         assert made == [0, 2, 4, 6, 8, 10]
         assert sorted(path.name for path in tmp_path.glob("ledger.db.*[0-9]")) == [
-            f"ledger.db.{number}" for number in range(1, KEPT + 1)
+            f"ledger.db.{number}" for number in range(1, COPIES + 1)
         ]
 
     def test_a_copy_is_whole_and_private(self, tmp_path):
         ledger = Ledger(str(tmp_path))
         fill(ledger, 3)
-        assert back_up(ledger)
+        assert ledger.back_up()
         copy = sqlite3.connect(f"{ledger.path}.1")
         assert copy.execute("SELECT count(*) FROM events").fetchone() == (180,)
         assert copy.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -71,11 +71,11 @@ class TestBackup:
     def test_a_copy_that_fails_leaves_the_older_ones(self, tmp_path, monkeypatch):
         ledger = Ledger(str(tmp_path))
         fill(ledger, 1)
-        assert back_up(ledger)
+        assert ledger.back_up()
         os.utime(f"{ledger.path}.1", (0, 0))
         ledger.db.close()
         with pytest.raises(sqlite3.ProgrammingError):
-            back_up(ledger)
+            ledger.back_up()
         assert sorted(path.name for path in tmp_path.iterdir()) == ["ledger.db", "ledger.db.1"]
 
 
@@ -149,7 +149,7 @@ class TestBroken:
     def test_what_the_damage_took_comes_back_from_a_copy(self, tmp_path, share):
         ledger = Ledger(str(tmp_path))
         fill(ledger)
-        assert back_up(ledger)
+        assert ledger.back_up()
         ledger.store([reading("late", [("late", 1.0, 1, "m")])], MadeUpPricer())
         ledger.db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         ledger.close()
@@ -251,7 +251,7 @@ class TestDisk:
         assert memory.db.execute("SELECT count(*) FROM events").fetchone() == (121,)
         assert "Read-only file system" in (memory.notice or "")
         memory.publish()
-        assert not back_up(memory)
+        assert not memory.back_up()
         memory.close()
         assert (tmp_path / "ledger.db").read_bytes() == before
 

@@ -7,7 +7,7 @@ from datetime import UTC
 import pytest
 
 from corral.errors import CorralError
-from corral.usage.periods import parse_time
+from corral.usage.query import parse_time
 
 
 def test_days_and_hours_are_counted_back_from_now():

@@ -10,7 +10,7 @@ import pytest
 from corral.model.usage import UsageSource
 from corral.providers.kimi_cli import PROVIDER as kimi_cli
 from corral.usage import read as usage_reading
-from corral.usage.journaled import ReportedSessions
+from corral.usage.homes import ReportedSessions
 from corral.usage.ledger import Ledger
 from corral.usage.read import Pending, Reader, read_and_store, read_pending
 from tests.unit.usage.readings import MadeUpPricer
@@ -103,5 +103,5 @@ def test_where_looking_around_takes_all_the_time_one_log_is_read_still(tmp_path,
     for count in (39, 38):
         left = read_and_store(ledger, make_reader(tmp_path), left, None, deadline=0.0)
         assert len(left) == count
-    assert len(ledger.source_states()) == 2
+    assert len(ledger.read_sources()) == 2
     ledger.close()

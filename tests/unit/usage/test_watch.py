@@ -137,10 +137,10 @@ def test_it_is_kept_with_names_of_any_bytes(tree, tmp_path):
     tree.age()
     watch = tree.watch()
     ledger = Ledger(str(tmp_path / "state"))
-    ledger.begin_looking()
-    ledger.keep_looks(to_memos(watch))
+    ledger.begin_scan()
+    ledger.keep_snapshot(to_memos(watch))
     assert load_watch(ledger) == watch
-    ledger.keep_looks({"watch.stamps": b"torn"})
+    ledger.keep_snapshot({"watch.stamps": b"torn"})
     assert load_watch(ledger) is None
 
 

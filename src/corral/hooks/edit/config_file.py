@@ -7,18 +7,19 @@ import errno
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
-from corral.hooks.edit.entries import ConfigUnreadable
-from corral.hooks.file_change import last_change
+from corral.hooks.edit import ConfigUnreadable
 from corral.sidecar.files import FileBytes, open_regular, read_regular
 
 MAX_BYTES = 4 << 20
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
+_MOST_LINKS = 40
 
 
 class Snapshot(Struct, frozen=True):
@@ -69,8 +70,27 @@ def read_snapshot(path: str) -> Snapshot:
     )
 
 
+def last_change(path: str) -> float | None:
+    """The latest ctime of the file and of every link that leads to it, in epoch seconds; None when there is none.
+
+    A link that was made to lead elsewhere is younger than the file that it leads to now. What became of the
+    directories above is not looked at.
+    """
+    found: list[float] = []
+    for _ in range(_MOST_LINKS):
+        try:
+            status = os.lstat(path)
+            found.append(status.st_ctime)
+            if not stat.S_ISLNK(status.st_mode):
+                return max(found)
+            path = os.path.join(os.path.dirname(path), os.readlink(path))
+        except (OSError, ValueError):
+            return None
+    return None
+
+
 def replace(before: Snapshot, data: bytes) -> None:
-    """Puts `data` in place of the file as it was in `before`. Raises Changed or OSError."""
+    """Replace the file as it was in `before` by `data`. Raises Changed or OSError."""
     target = Path(before.path)
     temp = target.with_name(f".{target.name}.corral-{os.getpid()}-{secrets.token_hex(6)}.tmp")
     try:
@@ -93,7 +113,7 @@ def replace(before: Snapshot, data: bytes) -> None:
 
 
 def remove(before: Snapshot) -> None:
-    """Deletes the file as it was in `before`. Raises Changed."""
+    """Delete the file as it was in `before`. Raises Changed."""
     if not _is_unchanged(before):
         raise Changed
     Path(before.path).unlink()
@@ -101,7 +121,7 @@ def remove(before: Snapshot) -> None:
 
 
 def write_private(path: Path, data: bytes, announce: Callable[[os.stat_result], None] | None = None) -> None:
-    """A file of our own, 0600 in a directory 0700, whole or not at all. `announce` is told which file it will be."""
+    """A file of our own, 0600 in a directory 0700, whole or not at all. `announce` gets the stat of what comes."""
     for directory in reversed(path.parents):
         if not directory.is_dir():
             directory.mkdir(mode=0o700, exist_ok=True)
@@ -161,7 +181,7 @@ def _exchange(one: Path, other: Path) -> bool:
 
 
 def _put_back(taken: Path, target: Path, ours: bytes) -> None:
-    """Returns a file that somebody wrote in the last moment to its place, and any that came since."""
+    """Put back a file that somebody wrote in the last moment, and any that came since."""
     for _ in range(100):
         _exchange(taken, target)
         found = read_regular(str(taken), MAX_BYTES)

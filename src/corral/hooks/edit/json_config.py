@@ -8,17 +8,17 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 from corral.hooks.command import is_our_command
-from corral.hooks.edit.entries import EditRefused, Entry, newline_of
-from corral.hooks.edit.jsonc import Node, comment_end, parse, skip
+from corral.hooks.edit import EditRefused, Entry, newline_of
+from corral.hooks.edit.jsonc import Node, Part, comment_end, parse, skip
 
 
 def find_entries(text: str) -> list[Entry]:
     """The entries of ours that are there, in their order."""
-    root = parse(text)
-    hooks = root.find("hooks") if root.members is not None else None
+    hooks = parse(text).find("hooks")
     return [
         Entry(event, hook["command"], is_narrowed=is_matched or hook.get("type") != "command")
-        for event, _, listing in (hooks.members if hooks else None) or ()
+        for event, _, listing in (hooks.parts if hooks else ())
+        if event is not None
         for hook, is_matched in _our_hooks(listing)
     ]
 
@@ -26,11 +26,12 @@ def find_entries(text: str) -> list[Entry]:
 def add_entries(text: str, entries: Sequence[Entry]) -> str:
     """The text with our entries at the end of their lists. Raises EditRefused."""
     root = _root(text)
-    edited = _insert(text, root, _by_event(entries))
+    groups = _by_event(entries)
+    edited = _insert(text, root, groups)
     wanted: dict[str, Any] = root.plain()
     hooks: dict[str, list[Any]] = wanted.setdefault("hooks", {}) if entries else {}
-    for entry in entries:
-        hooks.setdefault(entry.event, []).append(_group(entry))
+    for event, added in groups.items():
+        hooks[event] = hooks.get(event, []) + added
     if _root(edited).plain() != wanted:
         raise EditRefused("it could not be edited without changing something else")
     return edited
@@ -39,21 +40,20 @@ def add_entries(text: str, entries: Sequence[Entry]) -> str:
 def remove_entries(text: str, created: Sequence[str]) -> str:
     """The text without our entries. What is in `created` was made by us, and goes too if it is empty then."""
     root = parse(text)
-    hooks = root.find("hooks") if root.members is not None else None
-    if hooks is None or hooks.members is None:
+    hooks = root.find("hooks")
+    if hooks is None or hooks.kind != "{":
         return text
     cuts: list[_Cut] = []
     left = 0
-    for event, start, listing in hooks.members:
-        found = _cuts_in(listing)
-        if found and event in created and found == [_Cut(listing, one.start, one.end) for one in listing.items or ()]:
-            cuts.append(_Cut(hooks, start, listing.end))
+    for event in hooks.parts:
+        found = _cuts_in(event.node)
+        if found and event.key in created and found == [_Cut(event.node, part) for part in event.node.parts]:
+            cuts.append(_Cut(hooks, event))
         else:
             cuts += found
             left += 1
     if not left and "hooks" in created:
-        start = next(start for name, start, _ in root.members or () if name == "hooks")
-        cuts = [_Cut(root, start, hooks.end)]
+        cuts = [_Cut(root, part) for part in root.parts if part.key == "hooks"]
     # From the end: what is before a cut keeps its place.
     for cut in reversed(cuts):
         text = _cut(text, cut)
@@ -74,18 +74,13 @@ def new_text(entries: Sequence[Entry]) -> str:
 
 def find_switch_off(text: str) -> str | None:
     """A setting that keeps every hook from running."""
-    root = parse(text)
-    node = root.find("disableAllHooks")
+    node = parse(text).find("disableAllHooks")
     return "disableAllHooks is true: no hook runs" if node is not None and node.value is True else None
-
-
-def _group(entry: Entry) -> dict[str, Any]:
-    return {"hooks": [{"type": "command", "command": entry.command}]}
 
 
 def _root(text: str) -> Node:
     root = parse(text)
-    if root.members is None:
+    if root.kind != "{":
         raise EditRefused("line 1: not an object")
     return root
 
@@ -94,32 +89,30 @@ class _Cut(NamedTuple):
     """A member or an item that goes, and what it is in."""
 
     container: Node
-    start: int
-    end: int
+    part: Part
 
 
 def _cuts_in(listing: Node) -> list[_Cut]:
     """Our hooks in the list of one event, in their order: the whole group where nothing else is in it."""
     cuts: list[_Cut] = []
-    for group in listing.items or ():
-        inner = group.find("hooks")
-        hooks = (inner.items if inner else None) or []
-        ours = [hook for hook in hooks if _is_ours(hook.plain())]
-        if not ours or inner is None:
+    for group in listing.parts:
+        inner = group.node.find("hooks")
+        ours = [hook for hook in inner.parts if _is_ours(hook.node.plain())] if inner else []
+        if inner is None or not ours:
             continue
-        if len(ours) == len(hooks) and len(group.members or ()) == 1:
-            cuts.append(_Cut(listing, group.start, group.end))
+        if len(ours) == len(inner.parts) and len(group.node.parts) == 1:
+            cuts.append(_Cut(listing, group))
         else:
-            cuts += [_Cut(inner, hook.start, hook.end) for hook in ours]
+            cuts += [_Cut(inner, hook) for hook in ours]
     return cuts
 
 
 def _our_hooks(listing: Node) -> Iterator[tuple[dict[str, Any], bool]]:
     """Each with whether its group has a matcher that may leave something out."""
-    for group in listing.items or ():
+    for group in (part.node for part in listing.parts):
         inner, matcher = group.find("hooks"), group.find("matcher")
         is_matched = matcher is not None and matcher.plain() not in ("", "*")
-        for value in (hook.plain() for hook in (inner.items if inner else None) or ()):
+        for value in (hook.node.plain() for hook in (inner.parts if inner else ())):
             if _is_ours(value):
                 yield value, is_matched
 
@@ -131,7 +124,7 @@ def _is_ours(hook: Any) -> bool:
 def _by_event(entries: Sequence[Entry]) -> dict[str, list[Any]]:
     groups: dict[str, list[Any]] = {}
     for entry in entries:
-        groups.setdefault(entry.event, []).append(_group(entry))
+        groups.setdefault(entry.event, []).append({"hooks": [{"type": "command", "command": entry.command}]})
     return groups
 
 
@@ -141,11 +134,11 @@ def _insert(text: str, root: Node, groups: dict[str, list[Any]]) -> str:
     hooks = root.find("hooks")
     if hooks is None:
         return _append(text, root, unit, [("hooks", groups)]) if groups else text
-    if hooks.members is None:
+    if hooks.kind != "{":
         raise EditRefused(f"line {_line(text, hooks.start)}: hooks is not an object")
-    listings = {event: listing for event, _, listing in hooks.members if event in groups}
+    listings = {event: listing for event, _, listing in hooks.parts if event in groups}
     for event, listing in listings.items():
-        if listing.items is None:
+        if listing.kind != "[":
             raise EditRefused(f"line {_line(text, listing.start)}: hooks.{event} is not a list")
     missing = [(event, added) for event, added in groups.items() if event not in listings]
     # From the end: what is before an insertion keeps its place.
@@ -157,16 +150,16 @@ def _insert(text: str, root: Node, groups: dict[str, list[Any]]) -> str:
 
 def _append(text: str, container: Node, unit: str, added: Sequence[tuple[str | None, Any]]) -> str:
     """Puts members or items at the end of a container, in the container's own layout."""
-    first, last = _first_and_last(container)
     newline = newline_of(text)
-    if first is None or last is None:
+    if not container.parts:
         return _fill(text, container, unit, newline, added)
+    last = container.parts[-1]
     comma = skip(text, last.end)
     has_comma = text[comma : comma + 1] == ","
     place = comma + 1 if has_comma else last.end
     indent = None
     between = " "
-    if "\n" in text[container.start : first.start]:
+    if "\n" in text[container.start : container.parts[0].start]:
         place = _end_of_remarks(text, place)
         indent = _indent_of_line(text, last.start)
         between = newline + indent
@@ -174,23 +167,6 @@ def _append(text: str, container: Node, unit: str, added: Sequence[tuple[str | N
     if has_comma:
         return text[:place] + body + text[place:]
     return text[: last.end] + "," + text[last.end : place] + body + text[place:]
-
-
-class _Part(NamedTuple):
-    """A member with its key, or an item."""
-
-    start: int
-    end: int
-
-
-def _first_and_last(container: Node) -> tuple[_Part | None, _Part | None]:
-    if container.members:
-        (_, first, node), (_, last, end) = container.members[0], container.members[-1]
-        return _Part(first, node.end), _Part(last, end.end)
-    if container.items:
-        first, last = container.items[0], container.items[-1]
-        return _Part(first.start, first.end), _Part(last.start, last.end)
-    return None, None
 
 
 def _fill(text: str, container: Node, unit: str, newline: str, added: Sequence[tuple[str | None, Any]]) -> str:
@@ -230,7 +206,8 @@ def _end_of_remarks(text: str, position: int) -> int:
 
 def _cut(text: str, cut: _Cut) -> str:
     """Takes one member or item out, with one comma and, if it had lines of its own, those."""
-    container, start, end = cut
+    container, (_, start, node) = cut
+    end = node.end
     after = skip(text, end)
     comma: int | None = None
     if text[after : after + 1] == ",":
@@ -255,16 +232,10 @@ def _cut(text: str, cut: _Cut) -> str:
 
 def _comma_before(text: str, container: Node, start: int) -> int | None:
     """The comma that parts what starts here from what is before it."""
-    if container.members is not None:
-        before = bisect_right(container.members, start, key=lambda member: member[2].end)
-        nodes = [node for _, _, node in container.members[before - 1 : before]]
-    else:
-        items = container.items or []
-        before = bisect_right(items, start, key=lambda item: item.end)
-        nodes = items[before - 1 : before]
+    before = bisect_right(container.parts, start, key=lambda part: part.end)
     if not before:
         return None
-    comma = skip(text, nodes[0].end)
+    comma = skip(text, container.parts[before - 1].end)
     return comma if text[comma : comma + 1] == "," else None
 
 
@@ -277,8 +248,8 @@ def _indent_of_line(text: str, position: int) -> str:
 
 
 def _indent_unit(text: str, root: Node) -> str:
-    if root.members and "\n" in text[root.start : root.members[0][1]]:
-        return _indent_of_line(text, root.members[0][1]) or "  "
+    if root.parts and "\n" in text[root.start : root.parts[0].start]:
+        return _indent_of_line(text, root.parts[0].start) or "  "
     return "  "
 
 

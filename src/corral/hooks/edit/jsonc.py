@@ -4,42 +4,58 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from json.decoder import scanstring  # pyright: ignore[reportAttributeAccessIssue, reportUnknownVariableType]
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
-from corral.hooks.edit.entries import EditRefused
+from corral.hooks.edit import EditRefused
 
 _MAX_DEPTH = 100
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 
 class Node:
-    """One value and where it stands: text[start:end]."""
+    """One value and where it is: text[start:end]."""
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.end = start
         self.value: Any = None
         """Of a scalar."""
-        self.members: list[tuple[str, int, Node]] | None = None
-        """Of an object: key, where the key starts, value."""
-        self.items: list[Node] | None = None
+        self.kind = ""
+        """"{" of an object, "[" of a list."""
+        self.parts: list[Part] = []
+        """What is in an object or a list, in its order."""
 
     def find(self, key: str) -> Node | None:
         """A member of an object by its key."""
-        return next((node for name, _, node in self.members or () if name == key), None)
+        return next((part.node for part in self.parts if part.key == key), None)
 
     def plain(self) -> Any:
         """The value as Python has it."""
-        if self.members is not None:
-            return {name: node.plain() for name, _, node in self.members}
-        if self.items is not None:
-            return [node.plain() for node in self.items]
-        return self.value
+        if self.kind == "{":
+            return {part.key: part.node.plain() for part in self.parts}
+        return [part.node.plain() for part in self.parts] if self.kind else self.value
 
 
+class Part(NamedTuple):
+    """A member of an object, which starts with its key, or an item of a list."""
+
+    key: str | None
+    start: int
+    node: Node
+
+    @property
+    def end(self) -> int:
+        return self.node.end
+
+
+@lru_cache(maxsize=2)
 def parse(text: str) -> Node:
-    """The root value. Raises EditRefused with the line of the first fault."""
+    """The root value, which nobody changes. Raises EditRefused with the line of the first fault.
+
+    An installation asks for the text before and after it several times: in a large one, that is most of its work.
+    """
     scanner = _Scanner(text)
     position = skip(text, 0)
     root = scanner.value(position, 0)
@@ -84,65 +100,49 @@ class _Scanner:
     def value(self, position: int, depth: int) -> Node:
         if depth > _MAX_DEPTH:
             raise self.fault(position, "nested too deeply")
-        opening = self.text[position : position + 1]
-        if opening == "{":
-            return self._object(position, depth)
-        if opening == "[":
-            return self._array(position, depth)
         node = Node(position)
+        if self.text[position : position + 1] in ("{", "["):
+            self._fill(node, depth)
+            return node
         try:
             node.value, node.end = self.decoder.raw_decode(self.text, position)
         except (ValueError, IndexError, RecursionError) as error:
             raise self.fault(position, "a value was expected") from error
         return node
 
-    def _object(self, position: int, depth: int) -> Node:
-        node = Node(position)
-        node.members = []
-        keys: set[str] = set()
-        position = skip(self.text, position + 1)
-        while self.text[position : position + 1] != "}":
-            if self.text[position : position + 1] != '"':
-                raise self.fault(position, "a key in double quotes was expected")
-            key_start = position
-            key, position = self._key(position)
-            position = skip(self.text, position)
-            if self.text[position : position + 1] != ":":
-                raise self.fault(position, "a colon was expected")
-            member = self.value(skip(self.text, position + 1), depth + 1)
-            if key in keys:
-                raise self.fault(key_start, f"the key {key!r} appears twice")
-            keys.add(key)
-            node.members.append((key, key_start, member))
-            position = self._after_item(member.end, "}")
+    def _fill(self, node: Node, depth: int) -> None:
+        node.kind = self.text[node.start]
+        closing = "}" if node.kind == "{" else "]"
+        keys: set[str | None] = set()
+        position = skip(self.text, node.start + 1)
+        while self.text[position : position + 1] != closing:
+            start, key = position, None
+            if closing == "}":
+                key, position = self._key(start)
+                if key in keys:
+                    raise self.fault(start, f"the key {key!r} appears twice")
+                keys.add(key)
+            part = Part(key, start, self.value(position, depth + 1))
+            node.parts.append(part)
+            position = skip(self.text, part.end)
+            if self.text[position : position + 1] == ",":
+                position = skip(self.text, position + 1)
+            elif self.text[position : position + 1] != closing:
+                raise self.fault(position, f"a comma or {closing} was expected")
         node.end = position + 1
-        return node
-
-    def _array(self, position: int, depth: int) -> Node:
-        node = Node(position)
-        node.items = []
-        position = skip(self.text, position + 1)
-        while self.text[position : position + 1] != "]":
-            item = self.value(position, depth + 1)
-            node.items.append(item)
-            position = self._after_item(item.end, "]")
-        node.end = position + 1
-        return node
-
-    def _after_item(self, position: int, closing: str) -> int:
-        position = skip(self.text, position)
-        found = self.text[position : position + 1]
-        if found == ",":
-            return skip(self.text, position + 1)
-        if found != closing:
-            raise self.fault(position, f"a comma or {closing} was expected")
-        return position
 
     def _key(self, position: int) -> tuple[str, int]:
+        """The key that begins here, and where its value does."""
+        if self.text[position : position + 1] != '"':
+            raise self.fault(position, "a key in double quotes was expected")
         try:
-            return cast("tuple[str, int]", scanstring(self.text, position + 1, True))
+            key, end = cast("tuple[str, int]", scanstring(self.text, position + 1, True))
         except ValueError as error:
             raise self.fault(position, "a key that does not end") from error
+        colon = skip(self.text, end)
+        if self.text[colon : colon + 1] != ":":
+            raise self.fault(colon, "a colon was expected")
+        return key, skip(self.text, colon + 1)
 
     def _refuse(self, constant: str) -> Any:
         raise ValueError(constant)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from corral.hooks.command import is_our_command
-from corral.hooks.edit.entries import EditRefused, Entry
+from corral.hooks.edit import EditRefused, Entry, Format
 from corral.hooks.program.reporter import EVENT_VARIABLE
 
 _COMMAND = re.compile(rf"{EVENT_VARIABLE}=(\S+) ((?:[^\"\\\n]|\\.)*? \|\| :)")
@@ -28,7 +28,7 @@ def find_entries(text: str) -> list[Entry]:
 def add_entries(write: Write, text: str, entries: Sequence[Entry]) -> str:
     """The whole file again. Raises EditRefused where it is somebody else's."""
     if text.strip() and not find_entries(text):
-        raise EditRefused("line 1: it is not a file of corral's")
+        raise EditRefused("line 1: corral did not write this file")
     return new_text(write, entries)
 
 
@@ -44,23 +44,16 @@ def new_text(write: Write, entries: Sequence[Entry]) -> str:
     return text
 
 
-def make_format(write: Write | None):
-    """Of a target that says how its file is written."""
+def make_format(write: Write | None) -> Format:
+    """Of a target that says how its file is written. Raises EditRefused for another."""
     if write is None:
         raise EditRefused("its provider does not say how it is written")
-    return (
-        find_entries,
-        partial(add_entries, write),
-        remove_entries,
-        _nothing_missing,
-        partial(new_text, write),
-        _always_on,
+    return Format(
+        find_entries=find_entries,
+        add_entries=partial(add_entries, write),
+        remove_entries=remove_entries,
+        list_missing=lambda text, entries: (),
+        new_text=partial(new_text, write),
+        find_switch_off=lambda text: None,
+        is_ours=True,
     )
-
-
-def _nothing_missing(text: str, entries: Sequence[Entry]) -> tuple[str, ...]:
-    return ()
-
-
-def _always_on(text: str) -> str | None:
-    return None

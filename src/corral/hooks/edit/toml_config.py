@@ -1,17 +1,27 @@
-"""Our entries in a config.toml: put in and taken out, with every other byte, comment and order kept."""
+"""Our entries in a config.toml: put in and taken out, with every other byte, comment and order kept.
+
+Sections of ours are text: added at the end of the file, and cut out again. A list on one statement, `hooks = [ … ]`,
+is edited by tomlkit. Whatever was edited is read again by tomllib, and refused if it does not say what is wanted.
+"""
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from collections.abc import Sequence
+from typing import Any, cast
 
 from corral.hooks.command import is_our_command
-from corral.hooks.edit.entries import EditRefused, Entry, newline_of
+from corral.hooks.edit import EditRefused, Entry, newline_of
 from corral.model.hook_target import HookRules
 
 TIMEOUT_SECONDS = 5
-_SECTION = "[[hooks]]"
+_HEADER = r"[ \t]*\[\[[ \t]*hooks[ \t]*\]\][^\n]*"
+_REMARKS = r"(?:\n[ \t]*(?:\#[^\n]*|\r?))*"
+_ASSIGNMENT = r"\n[ \t]*[\w\"'-]+[ \t]*=[^\n]*"
+# A section with the empty line before it. Remarks and blanks belong to it only between its own statements: those after
+# the last one may be about something else.
+_SECTION = re.compile(rf"(?:(?:(?<=\n)|\A)[ \t]*\r?\n)?^({_HEADER}(?:{_REMARKS}{_ASSIGNMENT})*)(?:\n|\Z)", re.MULTILINE)
 
 
 def find_entries(text: str) -> list[Entry]:
@@ -30,9 +40,9 @@ def add_entries(text: str, entries: Sequence[Entry]) -> str:
     hooks = before.get("hooks", [])
     if not isinstance(hooks, list) or not all(isinstance(hook, dict) for hook in cast(list[object], hooks)):
         raise EditRefused("hooks is not a list of tables")
-    edited = _extend_inline(text, entries) if _is_inline(before, text) else _append_sections(text, entries)
-    wanted = {**before, "hooks": [*cast(list[object], hooks), *(_table(entry) for entry in entries)]}
-    if _parse(edited) != wanted:
+    tables = [_table(entry) for entry in entries]
+    edited = _edit_list(text, added=tables) if _is_list(text) else _append_sections(text, tables)
+    if _parse(edited) != {**before, "hooks": [*cast(list[object], hooks), *tables]}:
         raise EditRefused("it could not be edited without changing something else")
     return edited
 
@@ -40,12 +50,11 @@ def add_entries(text: str, entries: Sequence[Entry]) -> str:
 def remove_entries(text: str, created: Sequence[str]) -> str:
     """The text without our entries. A list that is in `created` was made by us and goes when it is empty."""
     before = _parse(text)
-    if not any(_is_ours(hook) for hook in _hooks(before)):
-        return text
-    edited = _shorten_inline(text) if _is_inline(before, text) else _cut_sections(before, text)
     kept = [hook for hook in _hooks(before) if not _is_ours(hook)]
-    empty: dict[str, Any] = {"hooks": []}
-    if {**empty, **_parse(edited)} != {**before, "hooks": kept}:
+    if len(kept) == len(_hooks(before)):
+        return text
+    edited = _edit_list(text) if _is_list(text) else _SECTION.sub(_cut_ours, text)
+    if {"hooks": [], **_parse(edited)} != {**before, "hooks": kept}:
         raise EditRefused("our entries could not be removed without changing something else")
     return edited
 
@@ -57,7 +66,7 @@ def list_missing(text: str, entries: Sequence[Entry]) -> tuple[str, ...]:
 
 def new_text(entries: Sequence[Entry]) -> str:
     """A whole config.toml with nothing but our entries."""
-    return _append_sections("", entries)
+    return _append_sections("", [_table(entry) for entry in entries])
 
 
 def find_switch_off(text: str) -> str | None:
@@ -142,170 +151,47 @@ def _table(entry: Entry) -> dict[str, Any]:
     return {"event": entry.event, "command": entry.command, "timeout": TIMEOUT_SECONDS}
 
 
-def _sections(text: str) -> list[tuple[int, int]]:
-    """Where each [[hooks]] begins and where its last statement ends, sub-tables included."""
-    sections: list[list[int]] = []
-    inside = False
-    for statement in list_statements(text):
-        if statement.header == _SECTION:
-            sections.append([statement.start, statement.end])
-            inside = True
-            continue
-        if statement.header is not None:
-            inside = inside and statement.header.lstrip("[").startswith("hooks.")
-        if inside:
-            sections[-1][1] = statement.end
-    return [(start, end) for start, end in sections]
+def _is_list(text: str) -> bool:
+    """Whether it has `hooks = [ … ]`: no section can be added to that."""
+    try:
+        tomllib.loads(f"{text}\n[[hooks]]\n")
+    except tomllib.TOMLDecodeError:
+        return True
+    return False
 
 
-def _is_inline(document: dict[str, Any], text: str) -> bool:
-    """`hooks = [ … ]`: the one other way to write the list."""
-    return "hooks" in document and not _sections(text)
-
-
-def _append_sections(text: str, entries: Sequence[Entry]) -> str:
-    newline = newline_of(text)
-    sections = _sections(text)
-    # Behind the last one, not at the end of the file: a list of tables is best left in one piece.
-    place = next_line(text, sections[-1][1]) if sections else len(text)
-    blocks = "".join(newline + newline.join(_lines(entry)) + newline for entry in entries)
-    head = text[:place]
-    if head and not head.endswith("\n"):
-        head += newline
-    return (head + blocks if head else blocks[len(newline) :]) + text[place:]
-
-
-def _lines(entry: Entry) -> list[str]:
+def _append_sections(text: str, tables: Sequence[dict[str, Any]]) -> str:
     import tomlkit
 
-    values = (f"{name} = {cast(Any, tomlkit.item(value)).as_string()}" for name, value in _table(entry).items())
-    return [_SECTION, *values]
-
-
-def _cut_sections(document: dict[str, Any], text: str) -> str:
-    """Takes our sections out, each with the empty line before it."""
-    ours = [_is_ours(hook) for hook in _hooks(document)]
-    for (start, end), is_ours in reversed(list(zip(_sections(text), ours, strict=True))):
-        if not is_ours:
-            continue
-        start = text.rfind("\n", 0, start) + 1
-        above = text[:start].removesuffix("\n").removesuffix("\r")
-        if above.endswith("\n") or not above:
-            start = len(above)
-        text = text[:start] + text[next_line(text, end) :]
+    newline = newline_of(text)
+    for table in tables:
+        lines = (f"{name} = {cast(Any, tomlkit.item(value)).as_string()}" for name, value in table.items())
+        between = newline if text.endswith("\n") else newline * 2 if text else ""
+        text += between + newline.join(["[[hooks]]", *lines, ""])
     return text
 
 
-def _extend_inline(text: str, entries: Sequence[Entry]) -> str:
+def _cut_ours(section: re.Match[str]) -> str:
+    try:
+        found = _hooks(tomllib.loads(section[1] + "\n"))
+    except tomllib.TOMLDecodeError:
+        return section[0]  # it has a text over several lines, as ours never do
+    return "" if any(_is_ours(hook) for hook in found) else section[0]
+
+
+def _edit_list(text: str, added: Sequence[dict[str, Any]] = ()) -> str:
+    """`hooks = [ … ]` without our entries, and with those that are added."""
     import tomlkit
 
-    statement, array = _inline_array(text)
-    for entry in entries:
-        table = cast(Any, tomlkit.inline_table())
-        table.update(_table(entry))
-        array.append(table)
-    return _replace_value(text, statement, array)
-
-
-def _shorten_inline(text: str) -> str:
-    statement, array = _inline_array(text)
-    for index in reversed(range(len(array))):
-        if _is_ours(cast(dict[str, Any], array[index])):
-            del array[index]
-    return _replace_value(text, statement, array)
-
-
-def _inline_array(text: str) -> tuple[Statement, Any]:
-    """The one statement that assigns the list, and the list as tomlkit has it."""
-    import tomlkit
-
-    for statement in list_statements(text):
-        if statement.header is not None:
-            break
-        # Parsed on its own: nothing else of the file passes through another program's hands.
-        words = text[statement.start : statement.end]
-        if words.startswith(("hooks", '"', "'")) and "hooks" in tomllib.loads(words):
-            return statement, cast(Any, tomlkit.parse(words))["hooks"]
-    raise EditRefused("hooks is written in a way that can't be edited")
-
-
-def _replace_value(text: str, statement: Statement, array: Any) -> str:
-    key = text[statement.start : statement.end].split("=", 1)[0]
-    return text[: statement.start] + f"{key}= {array.as_string()}" + text[statement.end :]
-
-
-class Statement(NamedTuple):
-    """text[start:end] is a header or an assignment, without its comment and line ending."""
-
-    start: int
-    end: int
-    header: str | None
-    """Of a header: its brackets and what is in them, without blanks. None for an assignment."""
-
-
-def list_statements(text: str) -> Iterator[Statement]:
-    """Every statement in order. The text must be valid TOML: nothing is checked here."""
-    position = 0
-    while position < len(text):
-        character = text[position]
-        if character in " \t\r\n":
-            position += 1
-        elif character == "#":
-            position = _line_end(text, position)
-        else:
-            end = _statement_end(text, position)
-            is_header = character == "["
-            words = "".join(text[position:end].split()) if is_header else None
-            yield Statement(position, end, words)
-            position = end
-
-
-def next_line(text: str, position: int) -> int:
-    """The start of the line after this one, or the end of the text."""
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end + 1
-
-
-def _statement_end(text: str, position: int) -> int:
-    depth = 0
-    end = position
-    while position < len(text):
-        character = text[position]
-        if character in "\"'":
-            position = end = _string_end(text, position)
-            continue
-        if character == "#":
-            position = _line_end(text, position)
-            continue
-        if character == "\n" and depth == 0:
-            break
-        if character in "[{":
-            depth += 1
-        elif character in "]}":
-            depth -= 1
-        position += 1
-        if character not in " \t\r\n":
-            end = position
-    return end
-
-
-def _string_end(text: str, position: int) -> int:
-    quote = text[position]
-    if text.startswith(quote * 3, position):
-        position += 3
-        while position < len(text) and not text.startswith(quote * 3, position):
-            position += 2 if quote == '"' and text[position] == "\\" else 1
-        position += 3
-        # Up to two quotes may stand right before the closing three.
-        while text.startswith(quote, position):
-            position += 1
-        return position
-    position += 1
-    while position < len(text) and text[position] != quote:
-        position += 2 if quote == '"' and text[position] == "\\" else 1
-    return position + 1
-
-
-def _line_end(text: str, position: int) -> int:
-    end = text.find("\n", position)
-    return len(text) if end < 0 else end
+    document: Any = tomlkit.parse(text)
+    if tomlkit.dumps(document) != text:
+        raise EditRefused("it is written in a way that can't be edited")
+    hooks = document["hooks"]
+    for index in reversed(range(len(hooks))):
+        if _is_ours(hooks[index]):
+            del hooks[index]
+    for table in added:
+        inline: Any = tomlkit.inline_table()
+        inline.update(table)
+        hooks.append(inline)
+    return tomlkit.dumps(document)

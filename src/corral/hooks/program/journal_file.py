@@ -10,8 +10,7 @@ from corral.model.open_sessions import open_sessions
 from corral.sidecar.atomic import Directory
 from corral.sidecar.files import FileBytes, read_regular
 from corral.sidecar.identity import ProcessIdentity
-from corral.sidecar.light_json import dumps, loads
-from corral.sidecar.light_typing import NamedTuple, cast
+from corral.sidecar.light import NamedTuple, cast, dumps, loads
 
 SCHEMA = 1
 MAX_BYTES = 8 << 20
@@ -69,7 +68,7 @@ def begin_report(path: str, writer: ProcessIdentity, kind: str, boottime: float)
 
 
 def end_report(mark: str, *, is_all_told: bool) -> None:
-    """It is in the journal. If it tells all that counts now, nothing is missing any more that was lost before it."""
+    """The report is in the journal. If it says all that counts now, reports lost before it are not missed any more."""
     directory, own = os.path.split(mark)
     _, about, _, _, at = own.removesuffix(MARK).split(".")
     try:
@@ -78,7 +77,7 @@ def end_report(mark: str, *, is_all_told: bool) -> None:
             if name.endswith(MARK) and parts[1] == about and int(parts[4]) <= int(at):
                 os.unlink(os.path.join(directory, name))
     except (OSError, ValueError, IndexError):
-        pass  # another one has just taken them away, or it is none of ours
+        pass  # another hook has just removed them, or the file is not ours
 
 
 def open_locked(directory: str) -> Directory | None:
@@ -98,7 +97,7 @@ def open_locked(directory: str) -> Directory | None:
 
 
 def load(path: str, header: Header) -> Fields:
-    """The journal of that very process as it stands, or a fresh one if there is none that can be read."""
+    """The journal of exactly this process, or a new one if there is none that can be read."""
     found = read_regular(path, MAX_BYTES)
     if isinstance(found, FileBytes):
         try:
@@ -137,7 +136,7 @@ def pairs_of(events: list[Fields]) -> list[tuple[bool, str]]:
 
 
 def add_event(fields: Fields, event: Fields) -> None:
-    """Puts an event in its place by CLOCK_BOOTTIME: hooks that run at once get the lock in any order."""
+    """Insert an event by CLOCK_BOOTTIME: hooks that run at the same time get the lock in any order."""
     events: list[Fields] = fields["events"]
     position = len(events)
     while position and events[position - 1]["boottime"] > event["boottime"]:
@@ -214,7 +213,7 @@ def _is_event(event: object) -> bool:
 
 
 def _compact(fields: Fields) -> None:
-    """Leaves out the oldest events of sessions that have ended; if all are open, the oldest of all."""
+    """Drop the oldest events of sessions that have ended; if all are open, the oldest of all."""
     events: list[Fields] = fields["events"]
     open_ids = {events[position]["session_id"] for position in open_sessions(pairs_of(events))}
     surplus = len(events) - KEPT_EVENTS

@@ -86,7 +86,7 @@ def _run(arguments: list[str], reporters: Sequence[str]) -> None:
 
 def _read_payload() -> Payload | None:
     """The JSON object on stdin; None for anything else. An end of file is not waited for."""
-    from corral.sidecar.light_json import loads
+    from corral.sidecar.light import loads
 
     data = b""
     while len(data) <= MAX_PAYLOAD_BYTES:

@@ -11,11 +11,10 @@ from corral.hooks.program.journal_file import Header
 from corral.model.open_sessions import current_positions, open_sessions
 from corral.providers.kit.reported import END, SERVES, START
 from corral.sidecar import atomic
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 from corral.sidecar.processes import hostname, own_identity, read_identity
 from corral.sidecar.record import RuntimeRecord, is_valid_id
-from corral.sidecar.session_file import NAME, read_file
-from corral.sidecar.writing import clear, write
+from corral.sidecar.session_file import NAME, clear, read_file, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ class Report(NamedTuple):
 
 
 def note(report: Report) -> None:
-    """Writes down one report, or nothing if it is not fit to be believed."""
+    """Write one report down, or nothing if it can't be believed."""
     reporter, caller = report.reporter, report.caller
     told = reporter.read(report.payload, report.event)
     if told is None or not is_valid_id(told.session_id):
@@ -74,7 +73,7 @@ def note(report: Report) -> None:
     left = [file for file in known if file not in wanted]
     saved = True
     if changed or not set(wanted) <= set(known):
-        # Before the files themselves: a file of ours must never lie about without our knowing.
+        # Before the files themselves: there must never be a file of ours that we don't know of.
         fields["runtime_files"] = [file for file in left if os.path.lexists(file)] + list(wanted)
         saved = place is not None and _save(place, path, fields, writer)
     if mark is not None and (saved or not changed):
@@ -169,7 +168,7 @@ def _wanted_files(fields: Fields, header: Header, reporter: Reporter) -> dict[st
 
 
 def _put(file: str, header: Header, start: Fields, version: str | None) -> None:
-    """Makes the file name this process; not if it does already, nor if it names another that may live."""
+    """Make the file name this process, unless it does already or names another that may be alive."""
     found = read_file(file).record
     known = (found.identity, found.session_id) if isinstance(found, RuntimeRecord) else None
     if known == (header.identity, start["session_id"]):

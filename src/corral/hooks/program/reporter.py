@@ -30,7 +30,7 @@ class Reporter(Protocol):
     """A start means that the process has left its other session, whether it reported that end or not."""
 
     def read(self, payload: Payload, event: str | None) -> Told | None:
-        """What the CLI reports, in its own dialect; None for what is none of our business.
+        """What the CLI reports, in its own dialect; None for an event that does not concern us.
 
         `event` is the one that our command line names, which only a file of our own does.
         """

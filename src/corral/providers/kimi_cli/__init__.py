@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from corral.providers.contract import (
-    Capabilities,
-    Programs,
-    Provider,
-    Transcript,
-    Usage,
-    no_loss,
-)
+from corral.providers.contract import Capabilities, Programs, Provider, Transcript, Usage, no_loss
 from corral.providers.kimi_cli.processes import CLI, HOME, NAME, recognise
+from corral.providers.kimi_cli.restore import plan_resume, plan_start, read_guard, transcript_path
+from corral.providers.kimi_cli.sessions import list_sessions
 
 _EVENTS = (
     "PreToolUse", "PostToolUse", "PostToolUseFailure", "UserPromptSubmit", "Stop", "StopFailure", "SessionStart",
@@ -18,31 +13,20 @@ _EVENTS = (
 )  # fmt: skip
 """Those that it knows."""
 
-# Each part is imported when it is first needed: most commands need few of them. pyright follows it there.
 
-
-def _sessions():
-    from corral.providers.kimi_cli import sessions
-
-    return sessions
-
-
-def _restore():
-    from corral.providers.kimi_cli import restore
-
-    return restore
-
-
-def _usage():
-    from corral.providers.kimi_cli import usage
-
-    return usage
+# Imported when they are first needed: most commands need neither. pyright follows them there.
 
 
 def _own_log():
     from corral.providers.kimi_cli import own_log
 
     return own_log
+
+
+def _usage():
+    from corral.providers.kimi_cli import usage
+
+    return usage
 
 
 def _hooks():
@@ -97,16 +81,12 @@ PROVIDER = Provider(
         find_problem=_find_problem,
     ),
     homes=HOME.list,
-    list_sessions=lambda home, known: _sessions().list_sessions(home, known),
+    list_sessions=list_sessions,
     recognise=recognise,
     find_reach=lambda process, home: _own_log().find_reach(process, home),
-    transcript=Transcript(
-        find_path=lambda record: _restore().transcript_path(record),
-        read_guard=lambda record: _restore().read_guard(record),
-        read_loss=no_loss,
-    ),
-    plan_resume=lambda record, program, home: _restore().plan_resume(record, program, home),
-    plan_start=lambda work_dir, session_id, program, home: _restore().plan_start(work_dir, session_id, program, home),
+    transcript=Transcript(find_path=transcript_path, read_guard=read_guard, read_loss=no_loss),
+    plan_resume=plan_resume,
+    plan_start=plan_start,
     hooks=_hooks,
     usage=Usage(
         list_sources=lambda home, visits: _usage().list_usage_sources(home, visits),

@@ -10,7 +10,6 @@ from __future__ import annotations
 import calendar
 import os
 import re
-import stat
 import time
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -21,13 +20,11 @@ from corral.machine import procfs
 from corral.machine.processes import Process
 from corral.model.key import is_valid_id
 from corral.model.process import WHOLE_HOME, Opening, OwnLog, Reach
+from corral.providers.kit.open_logs import LogReader, OpenLog, find_open_log
 
 LOG_PROVEN = ("1.51.0",)
 """Versions whose lines, and whose order of steps at a start, were read in the source and seen (2026-11)."""
 
-_DIRECTORY = "logs"
-_FILE = "kimi."
-_DELETED = " (deleted)"
 _LARGEST = 32 << 20
 _ROTATES_AT = 6 * 3600.0
 """kimi 1.51: the first line that a process writes after 06:00, local time, goes to a new file (2026-11)."""
@@ -36,7 +33,7 @@ _CLOCK_SLACK_S = 1.0
 _SAME_ZONE_S = 60.0
 """Zones differ by quarters of an hour at least; a busy machine writes a line some seconds late."""
 _START_S = 120.0
-"""How long a start may take. One who chose from its list later than that is not told apart from a lost line."""
+"""How long a start may take. A session chosen from its list later than that looks like a lost line."""
 _FOLD_S = 3 * 3600.0
 
 _STAMP = rb"(\d{4})-(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{3}) \| "
@@ -49,15 +46,6 @@ _OWN_LINES = re.compile(
     rb"|acp:acp_main:\d+ \| )"
 )
 _BEFORE = len("2026-11-17 05:46:36.901 | INFO    ")
-
-
-class LogFile(NamedTuple):
-    """The log as the process has it open."""
-
-    number: int
-    path: str
-    home: str
-    position: int
 
 
 class _Line(NamedTuple):
@@ -76,68 +64,33 @@ class _Parsed(NamedTuple):
     """Of the last record in the file."""
 
 
-_KEPT = 4
-_parsed: dict[tuple[int, int, int, int], _Parsed] = {}
-"""By device, inode, size and time of the last write."""
-
-
-def find_log(process: Process) -> LogFile | None:
+def find_log(process: Process) -> OpenLog | None:
     """By the directory: another process may have renamed the file, or deleted it, since it was opened."""
-    for number, path in process.descriptors():
-        directory, _, name = path.rpartition("/")
-        home, _, last = directory.rpartition("/")
-        if last != _DIRECTORY or not home:
-            continue
-        opened = procfs.read_descriptor(process.pid, number)
-        if opened is None or not opened.flags & os.O_APPEND or opened.flags & os.O_ACCMODE != os.O_WRONLY:
-            continue
-        # Its output may go to a file in some directory of that name, too.
-        if name.startswith(_FILE) or os.path.exists(f"{home}/kimi.json"):
-            return LogFile(number, path, home, opened.position)
-    return None
+    return find_open_log(process, _is_log)
 
 
-def read_own_log(process: Process, log: LogFile) -> OwnLog:
+def home_of(log: OpenLog) -> str:
+    return log.path.rpartition("/")[0].rpartition("/")[0]
+
+
+def _is_log(path: str) -> bool:
+    directory, _, name = path.rpartition("/")
+    home, _, last = directory.rpartition("/")
+    # Its output may go to a file in some directory of that name, too.
+    return last == "logs" and bool(home) and (name.startswith("kimi.") or os.path.exists(f"{home}/kimi.json"))
+
+
+def read_own_log(process: Process, log: OpenLog) -> OwnLog:
     """What the process wrote there about sessions, from its start to its own last line."""
-    found = OwnLog(path=log.path.removesuffix(_DELETED), pid=(procfs.read_ns_pids(process.pid) or (process.pid,))[-1])
+    found = OwnLog(path=log.name, pid=(procfs.read_ns_pids(process.pid) or (process.pid,))[-1])
     if not _has_opened_one(process):
         reason = "it has opened no session yet, or has become a web server"
         return structs.replace(found, has_begun=False, reason=reason)
-    try:
-        fd = os.open(f"/proc/{process.pid}/fd/{log.number}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError as error:
-        return structs.replace(found, reason=f"its log can't be read: {error.strerror}")
-    try:
-        return _read(found, fd, log, process)
-    except OSError as error:
-        return structs.replace(found, reason=f"its log can't be read: {error.strerror}")
-    finally:
-        os.close(fd)
-
-
-def _has_opened_one(process: Process) -> bool:
-    """kimi 1.51 leads stderr into a pipe of its own right after the line that names its first session.
-
-    Before, in its list of sessions, and again when it turns into a web server, stderr is what it was given. `acp`
-    and the workers of the web page do it as soon as they have opened the log (2026-11).
-    """
-    links = dict(process.descriptors())
-    pipe = links.get(2, "")
-    if not pipe.startswith("pipe:"):
-        return False
-    ends = [procfs.read_descriptor(process.pid, number) for number, path in links.items() if path == pipe]
-    return any(end is not None and end.flags & os.O_ACCMODE == os.O_RDONLY for end in ends)
-
-
-def _read(found: OwnLog, fd: int, log: LogFile, process: Process) -> OwnLog:
-    status = os.fstat(fd)
-    if not stat.S_ISREG(status.st_mode) or not _is_ours(log, status, process):
-        return structs.replace(found, reason="its log is not a file of this home")
-    if log.position > status.st_size:
-        return structs.replace(found, reason="its log was cut off")
-    if status.st_size > _LARGEST:
-        return structs.replace(found, reason="its log is too large to be read")
-    parsed, span = _parse(fd, status), _Span.since(process.started_at)
+    read = _READER.read(process, log)
+    if isinstance(read, str):
+        return structs.replace(found, reason=read)
+    parsed, status = read
+    span = _Span.since(process.started_at)
     lines = [
         line for line in parsed.lines if line.end <= log.position and (line.stamp is None or line.stamp >= span.begin)
     ]
@@ -157,7 +110,21 @@ def _read(found: OwnLog, fd: int, log: LogFile, process: Process) -> OwnLog:
     )
 
 
-def _find_gap(lines: list[_Line], span: _Span, log: LogFile, parsed: _Parsed, status: os.stat_result) -> str | None:
+def _has_opened_one(process: Process) -> bool:
+    """kimi 1.51 leads stderr into a pipe of its own right after the line that names its first session.
+
+    Before, in its list of sessions, and again when it turns into a web server, stderr is what it was given. `acp`
+    and the workers of the web page do it as soon as they have opened the log (2026-11).
+    """
+    links = dict(process.descriptors())
+    pipe = links.get(2, "")
+    if not pipe.startswith("pipe:"):
+        return False
+    ends = [procfs.read_descriptor(process.pid, number) for number, path in links.items() if path == pipe]
+    return any(end is not None and end.flags & os.O_ACCMODE == os.O_RDONLY for end in ends)
+
+
+def _find_gap(lines: list[_Line], span: _Span, log: OpenLog, parsed: _Parsed, status: os.stat_result) -> str | None:
     """Why a line of this very process may be missing among these, or be no such line; None if neither can be."""
     written = _local(status.st_mtime)
     if written >= span.rotation - _CLOCK_SLACK_S:
@@ -204,38 +171,15 @@ def _local(at: float) -> float:
     return at + _offset(at)
 
 
-def _is_ours(log: LogFile, status: os.stat_result, process: Process) -> bool:
-    """Whether the path means to us what it means to the process; in a container it may be another's."""
-    try:
-        here = os.stat(log.path)
-    except OSError:
-        mine = procfs.read_namespace("self", "mnt")
-        return mine is not None and procfs.read_namespace(process.pid, "mnt") == mine
-    return (here.st_dev, here.st_ino) == (status.st_dev, status.st_ino)
+def _parse(data: bytes) -> _Parsed:
+    return _Parsed(sorted(_find_lines(data), key=lambda line: line.end), _find_last_stamp(data))
 
 
-def _parse(fd: int, status: os.stat_result) -> _Parsed:
-    """Read once for all processes that have the same file open."""
-    key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    if key not in _parsed:
-        data = _read_bytes(fd, status.st_size)
-        while len(_parsed) >= _KEPT:
-            _parsed.pop(next(iter(_parsed)))
-        _parsed[key] = _Parsed(sorted(_find_lines(data), key=lambda line: line.end), _find_last_stamp(data))
-    return _parsed[key]
-
-
-def _read_bytes(fd: int, size: int) -> bytes:
-    parts: list[bytes] = []
-    offset = 0
-    while offset < size and (part := os.pread(fd, min(size - offset, 1 << 20), offset)):
-        parts.append(part)
-        offset += len(part)
-    return b"".join(parts)
+_READER = LogReader(_parse, _LARGEST)
 
 
 def _find_lines(data: bytes) -> Iterator[_Line]:
-    """Wherever they stand: after a write that was cut off, a line follows on the remains of another."""
+    """Wherever they are: after a write that was cut off, a line follows on the remains of another."""
     for mark in _MARKS:
         start = data.find(mark)
         while start >= 0:
@@ -285,7 +229,7 @@ def find_reach(process: Process, home: str) -> Reach:
 
     kimi 1.51.0: its list shows those of other directories, and refuses them; `--session` of another directory's id
     makes a new session here (2026-11). `acp` and `web` open any, and need no terminal, or listen. While it starts,
-    its directory is the one it was called in, with `-w` another than the session's: there its log has to tell.
+    its directory is the one it was called in, with `-w` another than the session's: then only its log says which.
     """
     if process.is_on_terminal is not True or process.listens is not False or process.cwd_id is None:
         return WHOLE_HOME

@@ -13,7 +13,7 @@ from corral.machine.processes import Process, ProcessTable
 from corral.model.process import OwnLog, ProcessMode, Recognised
 from corral.providers.kimi_cli import reporter
 from corral.providers.kit.homes import HomePlace
-from corral.providers.kit.recognition import Cli, Modes, find_top
+from corral.providers.kit.recognition import Cli, Modes, find_mapped_distribution, find_python_script, find_top
 
 NAME = reporter.name
 HOME = HomePlace(NAME, *reporter.HOME)
@@ -43,16 +43,16 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
     """Ours if it has the title, or is Python about to take it, whoever runs it."""
     if not _is_mine(process):
         return None
-    from corral.providers.kimi_cli.own_log import LOG_PROVEN, find_log, read_own_log
+    from corral.providers.kimi_cli.own_log import LOG_PROVEN, find_log, home_of, read_own_log
 
     log, version = find_log(process), _find_version(process)
     # The worker of the web page, and one that is about to start, have written nothing about sessions.
-    tells = process.comm == _TITLE and version in LOG_PROVEN
-    own = read_own_log(process, log) if log is not None and tells else None
+    names_sessions = process.comm == _TITLE and version in LOG_PROVEN
+    own = read_own_log(process, log) if log is not None and names_sessions else None
     found = CLI.recognise(
         process,
         # Its environment reads as NULs once it has its title (kimi 1.51, 2026-11); it has its log open then.
-        home=HOME.find_of(process) if log is None else log.home,
+        home=HOME.find_of(process) if log is None else home_of(log),
         mode=_find_mode(process),
         group=_find_group(process, table),
         version=version,
@@ -80,31 +80,11 @@ def _is_mine(process: Process) -> bool:
 
 def _is_starting(process: Process) -> bool:
     """Before the title is set: `python …/bin/kimi …` or `python -m kimi_cli …`."""
-    words = process.arguments
-    if len(words) < 2 or "python" not in os.path.basename(words[0]) or _BACKGROUND in words:
+    script = find_python_script(process)
+    if script is None or _BACKGROUND in process.arguments:
         return False
-    script = _find_script(words)
-    if script is None:
-        return False
-    if script in _MODULES:
-        return True
     # kimi-code has a command of the same name, but node runs it: a Python script `kimi` is kimi-cli's.
-    return "/" in script and os.path.basename(script) in CLI.commands
-
-
-def _find_script(words: tuple[str, ...]) -> str | None:
-    """The script or module that Python was asked to run: what follows its own options."""
-    rest = iter(words[1:])
-    for word in rest:
-        if word == "-m":
-            return next(rest, None)
-        if word == "-c":
-            return None
-        if word in {"-X", "-W"}:
-            next(rest, None)
-        elif not word.startswith("-"):
-            return word
-    return None
+    return script in _MODULES or ("/" in script and os.path.basename(script) in CLI.commands)
 
 
 def _has_log_open(process: Process) -> bool:
@@ -115,7 +95,7 @@ def _may_be_server(process: Process, own: OwnLog | None) -> bool:
     """Whether it may be `kimi acp`, which runs no hook, not even at a prompt (kimi 1.51, 2026-11).
 
     It hides its command line. But it says in the log that it begins, before it takes a session; and what needs no
-    terminal and is no server has a line there that names its session.
+    terminal and is not a server has a line there that names its session.
     """
     if own is None:
         return process.is_on_terminal is not True
@@ -139,12 +119,5 @@ def _find_group(process: Process, table: ProcessTable) -> int:
 
 
 def _find_version(process: Process) -> str | None:
-    """From an extension module it has mapped: those lie in the site-packages that kimi-cli runs from."""
-    for path in process.mapped_files():
-        before, found, _ = path.partition("/site-packages/")
-        if found:
-            from corral.providers.kit.programs import find_python_distribution
-
-            installed = find_python_distribution("kimi_cli", f"{before}/site-packages")
-            return installed.version if installed is not None and installed.product == NAME else None
-    return None
+    installed = find_mapped_distribution(process, "kimi_cli")
+    return installed.version if installed is not None and installed.product == NAME else None

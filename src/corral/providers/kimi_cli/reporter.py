@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import os
 
-from corral.providers.kit.caller import has_terminal, is_older, read_proc, read_words
+from corral.providers.kit.caller import find_python_version, has_terminal, read_words
 from corral.providers.kit.reported import (
     MAX_MODEL,
+    bucket_session_dir,
     candidate_dirs,
+    find_bucket,
     first_existing_dir,
     home_in_force,
-    is_directory,
     model_in_payload,
     read_by_name,
 )
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
 name = "kimi-cli"
 moves_on_start = True
 read = read_by_name
+session_dir = bucket_session_dir
 HOME = ("KIMI_SHARE_DIR", ".kimi")
-MAX_BUCKETS = 20_000
 _WORDS = (b"kimi", b"kimi-cli", b"kimi-legacy", b"kimi_cli")
 
 
@@ -46,17 +47,8 @@ def find_home(caller: Caller) -> str:
 
 def find_scope(caller: Caller, payload: Payload, home: str) -> str | None:
     """The bucket that has the session. An id can exist in two: that of this very directory goes first."""
-    root, session_id = os.path.join(home, "sessions"), payload["session_id"]
-    for candidate in candidate_dirs(caller, payload):
-        bucket = bucket_of(candidate)
-        if is_directory(os.path.join(root, bucket, session_id)):
-            return bucket
-    try:
-        buckets = os.listdir(root)[:MAX_BUCKETS]
-    except OSError:
-        return None
-    matches = [bucket for bucket in buckets if is_directory(os.path.join(root, bucket, session_id))]
-    return matches[0] if len(matches) == 1 else None
+    likely = (bucket_of(candidate) for candidate in candidate_dirs(caller, payload))
+    return find_bucket(home, payload["session_id"], likely)
 
 
 def find_work_dir(caller: Caller, payload: Payload, scope: str | None) -> str | None:
@@ -88,40 +80,13 @@ def find_model(payload: Payload, home: str) -> tuple[str | None, str | None]:
 
 
 def find_version(caller: Caller) -> str | None:
-    """From the one `kimi_cli-*.dist-info` beside the extension modules that the process has loaded."""
-    marker = b"/site-packages/"
-    places: set[bytes] = set()
-    for line in read_proc(caller.pid, "maps").splitlines():
-        start = line.find(b"/")
-        end = line.find(marker, start)
-        if start >= 0 and end >= 0:
-            places.add(line[start : end + len(marker)])
-    versions = {version for place in places for version in _list_versions(caller, place)}
-    return versions.pop() if len(versions) == 1 else None
+    return find_python_version(caller, "kimi_cli")
 
 
 def serves_many(caller: Caller, home: str) -> bool:
     # It overwrites its command line, but its TUI, the one mode that moves from session to session, needs a
     # terminal. Without one it is a one-shot run, which has a single session anyway, or a server.
     return not has_terminal(caller)
-
-
-def session_dir(home: str, scope: str, session_id: str) -> str | None:
-    return os.path.join(home, "sessions", scope, session_id)
-
-
-def _list_versions(caller: Caller, site_packages: bytes) -> list[str]:
-    try:
-        entries = os.listdir(site_packages)
-    except OSError:
-        return []
-    found: list[str] = []
-    for entry in entries:
-        text = os.fsdecode(entry)
-        version = text.removeprefix("kimi_cli-").removesuffix(".dist-info")
-        if text == f"kimi_cli-{version}.dist-info" and is_older(caller, site_packages + entry):
-            found.append(version)
-    return found
 
 
 def bucket_of(work_dir: str) -> str:

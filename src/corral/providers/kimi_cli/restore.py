@@ -8,7 +8,8 @@ from corral.model.key import Home, SessionKey
 from corral.model.record import SessionRecord
 from corral.model.restore import Command, Program, Refusal, Refused, Resume, Start
 from corral.providers.kimi_cli.processes import HOME, NAME
-from corral.providers.kimi_cli.sessions import LOCAL, WorkDir, read_registry
+from corral.providers.kimi_cli.reporter import bucket_of
+from corral.providers.kimi_cli.sessions import LOCAL, read_registry
 
 
 def transcript_path(record: SessionRecord) -> str:
@@ -28,11 +29,7 @@ def read_guard(record: SessionRecord) -> Refused | None:
     """
     registry = read_registry(record.home)
     if registry.problem is not None:
-        return Refused(
-            reason=Refusal.WORK_DIR_UNREGISTERED,
-            message=f"{registry.problem}, and kimi-cli does not start with such a file",
-            remedy=(f"repair or move away {record.home}/kimi.json",),
-        )
+        return _refuse_start(record.home, registry.problem)
     if not os.path.isfile(transcript_path(record)):
         return Refused(
             reason=Refusal.TRANSCRIPT_MISSING,
@@ -55,7 +52,7 @@ def read_guard(record: SessionRecord) -> Refused | None:
                 "leave with /quit, then resume again",
             ),
         )
-    if WorkDir(record.work_dir, LOCAL).bucket != record.scope:
+    if bucket_of(record.work_dir) != record.scope:
         return Refused(
             reason=Refusal.WORK_DIR_UNREGISTERED,
             message=f"kimi-cli filed it under another directory than {record.work_dir}, perhaps a link",
@@ -90,18 +87,22 @@ def plan_start(work_dir: str, session_id: str | None, program: Program, home: Ho
     """kimi 1.51 makes a session of an id that it does not know, and files it under the directory (2026-11)."""
     registry = read_registry(home.path)
     if registry.problem is not None:
-        return Refused(
-            reason=Refusal.WORK_DIR_UNREGISTERED,
-            message=f"{registry.problem}, and kimi-cli does not start with such a file",
-            remedy=(f"repair or move away {home.path}/kimi.json",),
-        )
+        return _refuse_start(home.path, registry.problem)
     chosen = () if session_id is None else ("--session", session_id)
-    scope = WorkDir(work_dir, LOCAL).bucket
+    scope = bucket_of(work_dir)
     return Start(
         argv=(program.path, "-w", work_dir, *chosen),
         cwd=work_dir,
         env=HOME.environment(home),
         key=None if session_id is None else SessionKey(NAME, home.path, scope, session_id),
+    )
+
+
+def _refuse_start(home: str, problem: str) -> Refused:
+    return Refused(
+        reason=Refusal.WORK_DIR_UNREGISTERED,
+        message=f"{problem}, and kimi-cli does not start with such a file",
+        remedy=(f"repair or move away {home}/kimi.json",),
     )
 
 

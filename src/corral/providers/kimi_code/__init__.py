@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from corral.providers.contract import (
-    Capabilities,
-    Programs,
-    Provider,
-    Transcript,
-    Usage,
-    no_default_model,
-)
-from corral.providers.kimi_code.processes import CLI, HOME, NAME, recognise
+from corral.providers.contract import Capabilities, Programs, Provider, Transcript, Usage, no_default_model
+from corral.providers.kimi_code.processes import CLI, HOME, NAME, find_reach, recognise
+from corral.providers.kimi_code.restore import plan_resume, plan_start, read_guard, read_loss, transcript_path
+from corral.providers.kimi_code.sessions import list_sessions
 
 _EVENTS = (
     "PreToolUse", "PostToolUse", "PostToolUseFailure", "PermissionRequest", "PermissionResult",
@@ -20,31 +15,12 @@ _EVENTS = (
 )  # fmt: skip
 """Those that it knows."""
 
-# Each part is imported when it is first needed: most commands need few of them. pyright follows it there.
-
-
-def _sessions():
-    from corral.providers.kimi_code import sessions
-
-    return sessions
-
-
-def _restore():
-    from corral.providers.kimi_code import restore
-
-    return restore
-
 
 def _usage():
+    """Imported when it is first needed: most commands count nothing. pyright follows it there."""
     from corral.providers.kimi_code import usage
 
     return usage
-
-
-def _reach():
-    from corral.providers.kimi_code import reach
-
-    return reach
 
 
 def _hooks():
@@ -92,16 +68,12 @@ PROVIDER = Provider(
     # kimi-code says its bare number and nothing else; kimi-cli says "kimi, version 1.51.0" (2026-11)
     programs=Programs(commands=CLI.commands, product=CLI.package),
     homes=HOME.list,
-    list_sessions=lambda home, known: _sessions().list_sessions(home, known),
+    list_sessions=list_sessions,
     recognise=recognise,
-    find_reach=lambda process, home: _reach().find_reach(process, home),
-    transcript=Transcript(
-        find_path=lambda record: _restore().transcript_path(record),
-        read_guard=lambda record: _restore().read_guard(record),
-        read_loss=lambda record: _restore().read_loss(record),
-    ),
-    plan_resume=lambda record, program, home: _restore().plan_resume(record, program, home),
-    plan_start=lambda work_dir, session_id, program, home: _restore().plan_start(work_dir, session_id, program, home),
+    find_reach=find_reach,
+    transcript=Transcript(find_path=transcript_path, read_guard=read_guard, read_loss=read_loss),
+    plan_resume=plan_resume,
+    plan_start=plan_start,
     hooks=_hooks,
     usage=Usage(
         list_sources=lambda home, visits: _usage().list_usage_sources(home, visits),

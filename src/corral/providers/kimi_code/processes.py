@@ -1,14 +1,20 @@
-"""kimi-code as it is installed and run, and which running processes are it."""
+"""kimi-code as it is installed and run, which running processes are it, and what those could have open."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from datetime import datetime
 
-from corral.machine.processes import Process, ProcessTable
-from corral.model.process import ProcessMode, Recognised
+from msgspec import Struct
+
+from corral.machine.processes import Process, ProcessTable, identify
+from corral.model.process import WHOLE_HOME, ProcessMode, Reach, Recognised
 from corral.providers.kimi_code import reporter
+from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.providers.kit.homes import HomePlace
 from corral.providers.kit.recognition import Cli, Modes, NodeRun, find_node_run, find_top
+from corral.sidecar.files import FileBytes, read_regular
 
 NAME, PACKAGE = reporter.name, reporter.PACKAGE
 HOME = HomePlace(NAME, *reporter.HOME)
@@ -58,3 +64,44 @@ def _find_mapped_version(process: Process) -> str | None:
         if f"/{PACKAGE}/" in path and (package := find_npm_package(path)) and package.product == PACKAGE:
             return package.version
     return None
+
+
+class _Workspace(Struct):
+    root: str
+    last_opened_at: str
+
+
+class _Workspaces(Struct):
+    workspaces: dict[str, _Workspace]
+
+
+_WORKSPACES = ForeignDecoder(_Workspaces)
+
+
+def find_reach(process: Process, home: str) -> Reach:
+    """Its terminal UI opens sessions of its own work directory only.
+
+    kimi 2.1.0: both `-r` and its list refuse those of other directories (2026-11). `acp` and `web` open any, and
+    need no terminal, or listen. A session keeps the path that its directory had when it was opened: one that was
+    renamed since is known by the path that the shell gave, or by the list of those that were opened and are gone.
+    """
+    if process.is_on_terminal is not True or process.listens is not False or process.cwd_id is None:
+        return WHOLE_HOME
+    roots = _list_opened(f"{home}/workspaces.json", process.started_at)
+    opened = tuple(root for root in roots if identify(root) is None)
+    started_in = process.environ.get("PWD", "")
+    paths = (*opened, started_in) if started_in.startswith("/") else opened
+    return Reach(directories=(process.cwd_id,), paths=paths, renamed=not paths)
+
+
+def _list_opened(path: str, since: float) -> Iterator[str]:
+    """The directories that some kimi-code has opened since then."""
+    found = read_regular(path, 4 << 20)
+    listed = _WORKSPACES.decode(found.data) if isinstance(found, FileBytes) else None
+    for workspace in listed.workspaces.values() if listed else ():
+        try:
+            opened_at = datetime.fromisoformat(workspace.last_opened_at).timestamp()
+        except ValueError:
+            continue
+        if opened_at >= since:
+            yield workspace.root

@@ -8,9 +8,10 @@ import os
 
 from corral.providers.kit.caller import find_npm_version, has_terminal, is_node, read_small, read_variable
 from corral.providers.kit.reported import (
+    bucket_session_dir,
+    find_bucket,
     first_existing_dir,
     home_in_force,
-    is_directory,
     model_in_payload,
     read_by_name,
 )
@@ -24,7 +25,9 @@ name = "kimi-code"
 # It starts a fork that it does not move to (2.1.0, seen 2026-11).
 moves_on_start = False
 read = read_by_name
-MAX_BUCKETS = 20_000
+find_work_dir = first_existing_dir
+find_model = model_in_payload
+session_dir = bucket_session_dir
 MAX_INSTANCES = 64
 PACKAGE = "@moonshot-ai/kimi-code"
 HOME = ("KIMI_CODE_HOME", ".kimi-code")
@@ -41,17 +44,7 @@ def find_home(caller: Caller) -> str:
 
 def find_scope(caller: Caller, payload: Payload, home: str) -> str | None:
     """The one bucket that has the session."""
-    root, session_id = os.path.join(home, "sessions"), payload["session_id"]
-    try:
-        buckets = os.listdir(root)[:MAX_BUCKETS]
-    except OSError:
-        return None
-    matches = [bucket for bucket in buckets if is_directory(os.path.join(root, bucket, session_id))]
-    return matches[0] if len(matches) == 1 else None
-
-
-find_work_dir = first_existing_dir
-find_model = model_in_payload
+    return find_bucket(home, payload["session_id"])
 
 
 def find_version(caller: Caller) -> str | None:
@@ -64,10 +57,6 @@ def serves_many(caller: Caller, home: str) -> bool:
     # It overwrites its command line, but its TUI, the one mode that moves from session to session, needs a
     # terminal. `kimi web` may have one too, and registers itself by PID (2.1.0, seen 2026-11).
     return not has_terminal(caller) or _is_server_instance(caller.pid, home)
-
-
-def session_dir(home: str, scope: str, session_id: str) -> str | None:
-    return os.path.join(home, "sessions", scope, session_id)
 
 
 def _is_server_instance(pid: int, home: str) -> bool:

@@ -2,40 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 
-import msgspec
 from msgspec import Struct
 
 from corral.machine.text import one_line
 from corral.model.key import Home, is_valid_id
 from corral.model.known import Known
-from corral.model.record import Resting, SessionRecord, Skipped, TurnState
+from corral.model.record import Resting, SessionRecord, Skipped
 from corral.providers.kimi_code.processes import NAME
 from corral.providers.kit.bucket_sessions import REPEATED, Bucket, BucketReader, BucketRules, list_bucket_sessions
-from corral.providers.kit.foreign_json import ForeignDecoder
+from corral.providers.kit.foreign_json import ForeignDecoder, is_absolute_path, is_javascript_json
 from corral.providers.kit.runtime_claims import read_hint
-from corral.providers.kit.transcripts import HEAD_BUDGET, TAIL_BUDGET, Line, Transcript, open_transcript
-from corral.providers.kit.wires import Question, TextPart, Wire, join_parts, join_questions, to_seconds
+from corral.providers.kit.transcripts import Line
+from corral.providers.kit.wires import Question, Tail, TextPart, TurnLog, Wire, join_parts, join_questions, to_seconds
 from corral.sidecar.files import Unreadable, read_regular
 
-
-def _refuse_bucket(name: str) -> str | None:
-    return None if name.startswith("wd_") and is_valid_id(name) else "its name does not begin with wd_"
-
-
-_RULES = BucketRules(
+BUCKETS = BucketRules(
     provider=NAME,
-    refuse_bucket=_refuse_bucket,
+    refuse_bucket=lambda name: (
+        None if name.startswith("wd_") and is_valid_id(name) else "its name does not begin with wd_"
+    ),
     # The second is what `kimi migrate` makes of a kimi-cli session (2026-11).
     prefixes=("session_", "ses_"),
     odd_name="a directory whose name is not a session id of kimi-code",
     passes_dots=True,  # .index-cache, .index-dirty
 )
-list_buckets = _RULES.list_buckets
-
-
+MAIN_LOG = "agents/main/wire.jsonl"
+_FILES = (MAIN_LOG, "state.json", "runtime.json")
+"""All that a record rests on."""
 _LARGEST = 4 << 20
 
 
@@ -44,25 +39,16 @@ class _Custom(Struct):
 
 
 class State(Struct, rename="camel"):
-    """What kimi-code says of a session. Times are in milliseconds; the properties give seconds."""
+    """What kimi-code says of a session. Times are in milliseconds."""
 
     id: str
     cwd: str
     title: str | None = None
-    last_prompt: str | None = None
     archived: bool = False
     forked_from: str | None = None
     created_at: object = None
     updated_at: object = None
     custom: _Custom | None = None
-
-    @property
-    def created_seconds(self) -> float | None:
-        return seconds(self.created_at)
-
-    @property
-    def updated_seconds(self) -> float | None:
-        return seconds(self.updated_at)
 
     @property
     def migrated_from(self) -> str | None:
@@ -74,7 +60,7 @@ _STATE = ForeignDecoder(State)
 
 
 def read_state(path: str) -> State | str:
-    """The state, or why it is none, in words."""
+    """The state, or in words why there is none."""
     content = read_regular(path, _LARGEST)
     if isinstance(content, Unreadable):
         missing = content.code == "io:ENOENT"
@@ -82,42 +68,11 @@ def read_state(path: str) -> State | str:
     state = _STATE.decode(content.data)
     if state is None:
         return "state.json is not what kimi-code writes"
-    if not state.cwd.startswith("/") or "\0" in state.cwd or not _is_unicode(state.cwd):
-        return "state.json names no absolute directory"
-    return state
+    return state if is_absolute_path(state.cwd) else "state.json names no absolute directory"
 
 
 def seconds(milliseconds: object) -> float | None:
     return to_seconds(milliseconds, per_second=1000)
-
-
-def _is_unicode(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def is_json(data: bytes) -> bool:
-    """Whether JavaScript's JSON.parse takes this line, after a decoding that replaces bytes which are no UTF-8."""
-    try:
-        msgspec.json.decode(data)
-        return True
-    except (msgspec.MsgspecError, ValueError, RecursionError):
-        pass  # it is stricter than JavaScript in some ways; most lines need no second look
-    try:
-        json.loads(data.decode("utf-8", "replace"), parse_constant=_refuse, parse_int=float)
-    except RecursionError:
-        return True  # JavaScript reads any depth
-    except ValueError:
-        return False
-    return True
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(constant)
-
-
-_PROMPT_MARKER = b'"turn.prompt"'
-_MARKERS = (b'"turn.ended"', _PROMPT_MARKER, b'"interaction.request"', b'"interaction.resolved"')
-_STEP_MARKER = b'"context.append_loop_event"'
 
 
 class _Event(Struct, rename="camel"):
@@ -125,7 +80,14 @@ class _Event(Struct, rename="camel"):
     id: object = None
     turn_id: object = None
     time: object = None
-    agent_id: object = None
+
+    @property
+    def kind(self) -> str:
+        return self.type
+
+    @property
+    def at(self) -> float | None:
+        return seconds(self.time)
 
 
 class _Prompt(Struct):
@@ -149,119 +111,8 @@ class _Interaction(Struct):
 
 
 # The kind of an event decides the state and is decoded apart: an odd text must not hide an event.
-_EVENT = ForeignDecoder(_Event)
 _PROMPT = ForeignDecoder(_Prompt)
 _INTERACTION = ForeignDecoder(_Interaction)
-
-
-def read_wire(path: str) -> Wire:
-    """The log at `path`. kimi 2.1 does not resume a session without one (2026-11)."""
-    transcript = open_transcript(path)
-    if isinstance(transcript, Unreadable):
-        if transcript.code == "io:ENOENT":
-            return Wire(exists=False)
-        note = f"wire.jsonl can't be read: {transcript.reason}"
-        return Wire(exists=False, turn=TurnState.UNREADABLE, notes=[note])
-    with transcript:
-        wire = Wire(updated_at=transcript.stat.st_mtime, notes=[])
-        wire.first_prompt = _find_first_prompt(transcript)
-        _read_tail(transcript, wire)
-        return wire
-
-
-def _find_first_prompt(transcript: Transcript) -> str | None:
-    for line in transcript.forward(HEAD_BUDGET):
-        if _PROMPT_MARKER in line.data:
-            event = _EVENT.decode(line.data)
-            if event is not None and event.type == "turn.prompt":
-                return _read_prompt(line.data)
-    return None
-
-
-def _read_tail(transcript: Transcript, wire: Wire) -> None:
-    """Backwards to the last prompt: its turn is open unless an end of it came after."""
-    tail = _Tail()
-    for line in transcript.backward(TAIL_BUDGET):
-        if wire.recorded_at is None and (event := _EVENT.decode(line.data)) is not None:
-            wire.recorded_at = seconds(event.time)
-        if not any(marker in line.data for marker in _MARKERS):
-            tail.steps |= not tail.ended and _STEP_MARKER in line.data
-            if not _looks_whole(line.data):
-                tail.note_garbage(line)
-            continue
-        event = _EVENT.decode(line.data)
-        if event is None:
-            tail.note_garbage(line)
-        elif event.type == "turn.prompt":
-            if not tail.is_ended(event):
-                tail.open = True
-                wire.turn_started_at = seconds(event.time)
-                wire.unfinished = _read_prompt(line.data)
-            break
-        else:
-            tail.take(event, line)
-    if tail.torn:
-        wire.notes.append("the last line of wire.jsonl is torn")
-    if tail.garbage:
-        # kimi 2.1 cuts the log before such a line when it resumes, and goes on without the rest (2026-11)
-        wire.notes.append(f"wire.jsonl: {tail.garbage} lines are not JSON; kimi-code drops all that follows them")
-    if transcript.exhausted and not tail.ended:
-        tail.open = tail.steps or tail.asks
-        if tail.open:
-            wire.notes.append(f"the turn began more than {TAIL_BUDGET >> 20} MiB before the end of wire.jsonl")
-        else:
-            wire.turn = TurnState.UNREADABLE
-            wire.notes.append(f"wire.jsonl: no turn in its last {TAIL_BUDGET >> 20} MiB, the rest was not read")
-            return
-    if tail.open:
-        wire.turn = TurnState.WAITING if tail.asks else TurnState.OPEN
-        wire.waits_for = tail.waits_for
-    elif tail.ended:
-        wire.turn = TurnState.ENDED
-
-
-def _looks_whole(data: bytes) -> bool:
-    """Cheap, for each line of a tail: a record begins and ends with a brace. What does not is looked at closely."""
-    data = data.removesuffix(b"\r")
-    return (data[:1] == b"{" and data[-1:] == b"}") or not data or is_json(data)
-
-
-class _Tail:
-    """What was met of the last turn, reading backwards."""
-
-    def __init__(self) -> None:
-        self.ended: set[str] = set()
-        self.open = False
-        self.steps = False
-        """Steps after the last end of a turn: a turn is open even if its beginning is out of reach."""
-        self.asks = False
-        self.waits_for: str | None = None
-        self.garbage = 0
-        self.torn = False
-        self._resolved: set[object] = set()
-
-    def is_ended(self, prompt: _Event) -> bool:
-        # `kimi migrate` 2.1 writes prompts without turnId: any end after it is its end (2026-11)
-        return bool(self.ended) if prompt.turn_id is None else str(prompt.turn_id) in self.ended
-
-    def take(self, event: _Event, line: Line) -> None:
-        match event.type:
-            case "turn.ended":
-                self.ended.add(str(event.turn_id))
-            case "interaction.resolved" if isinstance(event.id, str):
-                self._resolved.add(event.id)
-            case "interaction.request" if isinstance(event.id, str):
-                if event.id not in self._resolved and not self.ended:
-                    self.asks = True
-                    self.waits_for = self.waits_for or _read_request(line.data)
-            case _:
-                pass
-
-    def note_garbage(self, line: Line) -> None:
-        if line.ended:
-            self.garbage += 1
-        else:
-            self.torn = True
 
 
 def _read_prompt(data: bytes) -> str | None:
@@ -280,9 +131,43 @@ def _read_request(data: bytes) -> str | None:
     return one_line(f"{interaction.kind}: {request.tool_name or 'a tool'} {detail}")
 
 
-WIRE = "agents/main/wire.jsonl"
-_FILES = (WIRE, "state.json", "runtime.json")
-"""All that a record rests on."""
+class _Tail(Tail[_Event]):
+    def __init__(self) -> None:
+        super().__init__()
+        self._ends: set[str] = set()
+        """Turns that came to their end."""
+
+    def take(self, event: _Event, line: Line) -> bool:
+        match event.type:
+            case "turn.prompt":
+                # `kimi migrate` 2.1 writes prompts without turnId: any end after it is its end (2026-11)
+                self.open = not (self.ended if event.turn_id is None else str(event.turn_id) in self._ends)
+                return True
+            case "turn.ended":
+                self.ended = True
+                self._ends.add(str(event.turn_id))
+            case "interaction.resolved" if isinstance(event.id, str):
+                self.answered.add(event.id)
+            case "interaction.request" if isinstance(event.id, str):
+                if event.id not in self.answered and not self.ended:
+                    self.within = True
+                    self.ask(_read_request(line.data))
+            case _:
+                pass
+        return False
+
+
+WIRE = TurnLog(
+    decoder=ForeignDecoder(_Event),
+    prompt="turn.prompt",
+    kinds=("turn.ended", "interaction.request", "interaction.resolved"),
+    step="context.append_loop_event",
+    read_prompt=_read_prompt,
+    make_tail=_Tail,
+    is_record=is_javascript_json,
+    # kimi 2.1 cuts the log before such a line when it resumes, and goes on without the rest (2026-11)
+    damage="lines are not JSON; kimi-code drops all that follows them",
+)
 
 
 def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting | Skipped]:
@@ -294,14 +179,14 @@ def list_sessions(home: Home, known: Known) -> Iterator[SessionRecord | Resting 
             read=lambda session_id: _read_session(home.path, bucket, session_id, session_id in here),
         )
 
-    return list_bucket_sessions(list_buckets(home.path), _FILES, known, read_in)
+    return list_bucket_sessions(BUCKETS.list(home.path), _FILES, known, read_in)
 
 
 def _read_session(home: str, bucket: Bucket, session_id: str, is_repeated: bool) -> SessionRecord:
     path = f"{bucket.path}/{session_id}"
     found = read_state(f"{path}/state.json")
     state = found if isinstance(found, State) else None
-    wire = read_wire(f"{path}/{WIRE}")
+    wire = WIRE.read(f"{path}/{MAIN_LOG}")
     reason = _find_obstacle(found, wire, session_id)
     return SessionRecord(
         provider=NAME,
@@ -310,9 +195,10 @@ def _read_session(home: str, bucket: Bucket, session_id: str, is_repeated: bool)
         session_id=session_id,
         path=path,
         work_dir=state.cwd if state else None,
-        title=_find_title(state, wire),
-        created_at=state.created_seconds if state else None,
-        updated_at=(state.updated_seconds if state else None) or wire.updated_at,
+        # kimi 2.1 gives no title to a session of `kimi -p` (2026-11)
+        title=(one_line(state.title) if state and state.title else None) or wire.first_prompt,
+        created_at=seconds(state.created_at) if state else None,
+        updated_at=(seconds(state.updated_at) if state else None) or wire.updated_at,
         durable=reason is None,
         not_durable_reason=reason,
         turn=wire.turn,
@@ -334,7 +220,7 @@ def _find_obstacle(state: State | str, wire: Wire, session_id: str) -> str | Non
     if state.id != session_id:
         return "state.json names another session"
     if not wire.exists:
-        return f"{WIRE} is missing or no file: kimi-code can't resume without it"
+        return f"{MAIN_LOG} is missing or not a file: kimi-code can't resume without it"
     return None
 
 
@@ -344,9 +230,3 @@ def _list_notes(state: State | None, wire: Wire, is_repeated: bool) -> Iterator[
     if state is not None and state.migrated_from:
         yield f"migrated from kimi-cli session {one_line(state.migrated_from)}"
     yield from wire.notes
-
-
-def _find_title(state: State | None, wire: Wire) -> str | None:
-    # kimi 2.1 gives no title to a session of `kimi -p` (2026-11)
-    title = one_line(state.title) if state and state.title else None
-    return title or wire.first_prompt

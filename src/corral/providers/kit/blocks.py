@@ -24,7 +24,7 @@ class Block(NamedTuple):
 
 
 def read_blocks(fd: int, begin: int, end: int) -> Iterator[Block]:
-    """The lines that lie whole between two offsets. A line too long for memory is passed over."""
+    """The lines that are whole between two offsets. A line too long for memory is passed over."""
     try:
         buffer = _idle.pop()
     except IndexError:

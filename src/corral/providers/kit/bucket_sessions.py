@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from msgspec import Struct
 
 from corral.machine.stamps import read_stamps
+from corral.machine.visits import Visits
 from corral.model.key import are_valid_ids, is_valid_id
 from corral.model.known import Known
 from corral.model.record import Resting, SessionRecord, Skipped
-from corral.providers.kit.buckets import find_repeated, hidden, scan
 from corral.providers.kit.stamped import Stamped, list_stamped, make_group
 
 REPEATED = "the same id exists in another bucket: these are two sessions"
@@ -32,27 +32,38 @@ class BucketRules(Struct, frozen=True, kw_only=True):
 
     provider: str
     refuse_bucket: Callable[[str], str | None]
-    """Why a directory of this name is none of its buckets; None when it is one."""
+    """Why a directory of this name is not one of its buckets; None when it is one."""
     prefixes: tuple[str, ...] = ("",)
     """Of the directories of its sessions."""
     odd_name: str
-    """What is said of a directory that is none."""
+    """What is said of a directory that is not a session."""
     legacy_suffix: str | None = None
     """Of the single files of older versions; None where there never were any."""
     passes_dots: bool = False
     """Names that begin with a dot are derived, and passed over."""
 
-    def list_buckets(self, home: str) -> Iterator[Bucket | Skipped]:
+    def visit(self, home: str, visits: Visits) -> Iterator[Bucket]:
+        """The buckets alone, for whoever looks into every session anyway and notes where."""
+        visits.scan_below(f"{home}/sessions")
+        return (bucket for bucket in self.list(home) if not isinstance(bucket, Skipped))
+
+    def list(self, home: str) -> Iterator[Bucket | Skipped]:
         """Every bucket of a home, and everything in their places that is neither bucket nor session."""
-        for entry in scan(self.provider, f"{home}/sessions"):
-            if isinstance(entry, Skipped):
-                yield entry
-            elif self.passes_dots and entry.name.startswith("."):
+        try:
+            with os.scandir(f"{home}/sessions") as entries:
+                yield from self._sort(entries)
+        except FileNotFoundError:
+            return  # a home that was never used
+        except OSError as error:
+            yield self._hide(f"{home}/sessions", error)
+
+    def _sort(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Bucket | Skipped]:
+        for entry in entries:
+            if self.passes_dots and entry.name.startswith("."):
                 continue
-            elif not entry.is_dir(follow_symlinks=False):
-                yield self._skip(
-                    entry.path, "a link in the place of a bucket" if entry.is_symlink() else "not a bucket"
-                )
+            if not entry.is_dir(follow_symlinks=False):
+                reason = "a link in the place of a bucket" if entry.is_symlink() else "not a bucket"
+                yield self._skip(entry.path, reason)
             elif (reason := self.refuse_bucket(entry.name)) is not None:
                 yield self._skip(entry.path, f"not a bucket: {reason}")
             else:
@@ -69,7 +80,7 @@ class BucketRules(Struct, frozen=True, kw_only=True):
                     elif not (self.passes_dots and entry.name.startswith(".")):
                         others.append(entry)
         except OSError as error:
-            yield hidden(self.provider, path, error)
+            yield self._hide(path, error)
             return
         if not are_valid_ids([one.replace("_", "0") for one in sessions]):
             for odd in [one for one in sessions if not is_valid_id(one)]:
@@ -90,6 +101,11 @@ class BucketRules(Struct, frozen=True, kw_only=True):
 
     def _skip(self, path: str, reason: str) -> Skipped:
         return Skipped(provider=self.provider, path=path, reason=reason)
+
+    def _hide(self, path: str, error: OSError) -> Skipped:
+        """A directory that may hold any number of sessions."""
+        reason = f"can't be listed: {error.strerror}"
+        return Skipped(provider=self.provider, path=path, reason=reason, hides_sessions=True)
 
 
 class BucketReader(Struct, frozen=True, kw_only=True):
@@ -117,10 +133,21 @@ def list_bucket_sessions(
             yield one
         else:
             buckets.append(one)
-    repeated = find_repeated(bucket.legacy.union(bucket.sessions) for bucket in buckets)
+    repeated = _find_repeated(buckets)
     groups = [make_group(bucket.path, bucket.sessions, files) for bucket in buckets]
     for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
         reader = read_in(bucket, repeated)
         seen = Stamped(bucket.path, bucket.sessions, files, stamps)
         yield from list_stamped(seen, known, reader.outside, reader.fingerprint, reader.read)
         yield from reader.also
+
+
+def _find_repeated(buckets: Iterable[Bucket]) -> frozenset[str]:
+    """The ids that more than one of these has."""
+    seen: set[str] = set()
+    repeated: set[str] = set()
+    for bucket in buckets:
+        ids = bucket.legacy.union(bucket.sessions)
+        repeated |= seen & ids
+        seen |= ids
+    return frozenset(repeated)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 
 SHELLS = frozenset(("sh", "dash", "bash", "zsh", "ksh", "mksh", "ash", "fish", "busybox"))
 MAX_LEVELS = 12
@@ -15,7 +15,7 @@ _PACKAGE_LEVELS = 4
 
 
 class Caller(NamedTuple):
-    """The first ancestor of the hook that is no shell."""
+    """The first ancestor of the hook that is not a shell."""
 
     pid: int
     start_ticks: int
@@ -111,8 +111,8 @@ def is_node(caller: Caller) -> bool:
 
 
 def find_npm_version(caller: Caller, script: str, package: str) -> str | None:
-    """The version of the npm package that a script belongs to, if it is that package; None when not told."""
-    from corral.sidecar.light_json import loads
+    """The version of the npm package that a script belongs to, if it is that package; None when it is not known."""
+    from corral.sidecar.light import loads
 
     directory = os.path.dirname(os.path.realpath(os.path.join(caller.cwd, script)))
     for _ in range(_PACKAGE_LEVELS):
@@ -127,6 +127,33 @@ def find_npm_version(caller: Caller, script: str, package: str) -> str | None:
                 return version if isinstance(version, str) and is_older(caller, path) else None
         directory = os.path.dirname(directory)
     return None
+
+
+def find_python_version(caller: Caller, package: str) -> str | None:
+    """From the one `package-*.dist-info` beside the extension modules that it has loaded; None when not known."""
+    marker = b"/site-packages/"
+    places: set[bytes] = set()
+    for line in read_proc(caller.pid, "maps").splitlines():
+        start = line.find(b"/")
+        end = line.find(marker, start)
+        if start >= 0 and end >= 0:
+            places.add(line[start : end + len(marker)])
+    versions = {version for place in places for version in _list_versions(caller, place, package)}
+    return versions.pop() if len(versions) == 1 else None
+
+
+def _list_versions(caller: Caller, site_packages: bytes, package: str) -> list[str]:
+    try:
+        entries = os.listdir(site_packages)
+    except OSError:
+        return []
+    found: list[str] = []
+    for entry in entries:
+        text = os.fsdecode(entry)
+        version = text.removeprefix(f"{package}-").removesuffix(".dist-info")
+        if text == f"{package}-{version}.dist-info" and is_older(caller, site_packages + entry):
+            found.append(version)
+    return found
 
 
 def is_older(caller: Caller, path: str | bytes) -> bool:

@@ -4,7 +4,7 @@
         need_columns(db, "session", ("id", "title"))
         for row in db.execute("SELECT id, title FROM session"): ...
 
-What goes wrong is raised as sqlite3.Error: it costs the step that asked, and is told.
+What goes wrong is raised as sqlite3.Error: it costs the step that asked, and is reported.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ def open_foreign(path: str) -> Generator[sqlite3.Connection]:
     if journal:
         raise sqlite3.OperationalError(f"{path} is being written, or its writer was killed")
     # SQLite makes -wal and -shm where they are missing, even to read, and they would be ours and not the CLI's. Where
-    # they are missing nobody has the database open: then it is read as it lies, and compared afterwards.
+    # they are missing nobody has the database open: then it is read as it is, and compared afterwards.
     before = read_stamp(path)
-    how = "mode=ro" if wal else "mode=ro&immutable=1"
+    # Without `readonly_shm` a reader marks its place in -shm, and the file is another one afterwards.
+    how = "mode=ro&readonly_shm=1" if wal else "mode=ro&immutable=1"
     db = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True, timeout=_WAIT_SECONDS)
     try:
         db.execute("PRAGMA query_only = 1")

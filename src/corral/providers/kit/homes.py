@@ -42,7 +42,7 @@ class HomePlace(Struct, frozen=True):
         return tuple(homes.values())
 
     def find_of(self, process: Process) -> str | None:
-        """The home that a running process has, by its environment; None when that can't be told."""
+        """The home that a running process has, by its environment; None when that is not known."""
         if chosen := process.environ.get(self.variable):
             return chosen if chosen.startswith("/") else None
         home = process.environ.get("HOME")

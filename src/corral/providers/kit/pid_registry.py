@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 from msgspec import Struct
 
-from corral.machine.filesystem import is_on_network
+from corral.machine.host import is_on_network
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import Home
 from corral.sidecar.files import Unreadable, read_regular

@@ -13,6 +13,7 @@ from corral.model.process import ProcessMode, Recognised
 
 if TYPE_CHECKING:
     from corral.providers.kit.homes import HomePlace
+    from corral.providers.kit.programs import Installed
 
 _NODE_OPTIONS_WITH_VALUE = frozenset({"-r", "--require", "--import", "--loader", "--experimental-loader", "-C"})
 _NODE_WITHOUT_SCRIPT = frozenset({"-e", "--eval", "-p", "--print", "-pe"})
@@ -28,7 +29,7 @@ class Modes(Struct, frozen=True, kw_only=True):
     not_agents: frozenset[str] = frozenset()
     """Commands, and options that only print something, which serve no session."""
     with_value: frozenset[str] = frozenset()
-    """Options that take the next word: it is no command."""
+    """Options that take the next word: it is not a command."""
     anywhere: bool = False
     """Which options take a value was not shown: a word counts wherever it is."""
 
@@ -126,6 +127,33 @@ def find_node_run(process: Process, package: str, may_be: Callable[[str], bool])
         return None
     name, version = words[position].rpartition("/")[2], installed.version if installed else None
     return NodeRun(script, name, words[position + 1 :], version)
+
+
+def find_python_script(process: Process) -> str | None:
+    """The script or module that Python was asked to run: what follows its own options; None where it is neither."""
+    words = process.arguments
+    rest = iter(words[1:] if words and "python" in os.path.basename(words[0]) else ())
+    for word in rest:
+        if word == "-m":
+            return next(rest, None)
+        if word == "-c":
+            return None
+        if word in {"-X", "-W"}:
+            next(rest, None)
+        elif not word.startswith("-"):
+            return word
+    return None
+
+
+def find_mapped_distribution(process: Process, package: str) -> Installed | None:
+    """The Python distribution beside an extension module that it has mapped: those are where it runs from."""
+    from corral.providers.kit.programs import find_python_distribution
+
+    for path in process.mapped_files():
+        before, found, _ = path.partition("/site-packages/")
+        if found:
+            return find_python_distribution(package, f"{before}/site-packages")
+    return None
 
 
 def find_top(process: Process, table: ProcessTable, is_mine: Callable[[Process], bool]) -> int:

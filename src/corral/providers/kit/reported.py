@@ -6,11 +6,11 @@ from __future__ import annotations
 
 import os
 
-from corral.sidecar.light_typing import NamedTuple
+from corral.sidecar.light import NamedTuple
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
     from corral.providers.kit.caller import Caller
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     """The JSON object on the hook's stdin: foreign data, to be read through `text_of`."""
 
 MAX_PATH = 8192
+MAX_BUCKETS = 20_000
 MAX_MODEL = 256
 START, END, SERVES = "start", "end", "serves"
 
@@ -33,7 +34,7 @@ class Told(NamedTuple):
 
 
 def read_by_name(payload: Payload, event: str | None) -> Told | None:
-    """In the dialect that most CLIs share: `hook_event_name` and `session_id`; any other event shows who is served."""
+    """In the dialect that most CLIs share: `hook_event_name` and `session_id`. Any other event shows what is served."""
     session_id = text_of(payload, "session_id", 128)
     name = text_of(payload, "hook_event_name", 64)
     if session_id is None or name is None:
@@ -82,7 +83,7 @@ def candidate_dirs(caller: Caller, payload: Payload) -> Iterator[str]:
 
 
 def first_existing_dir(caller: Caller, payload: Payload, scope: str | None) -> str | None:
-    """The likeliest work directory that exists; None when it can't be told. `scope` does not matter here."""
+    """The likeliest work directory that exists; None when it is not known. `scope` does not matter here."""
     return next(filter(os.path.isdir, candidate_dirs(caller, payload)), None)
 
 
@@ -90,6 +91,25 @@ def model_in_payload(payload: Payload, home: str) -> tuple[str | None, str | Non
     """The model that the CLI reports itself, and where that was read."""
     model = text_of(payload, "model", MAX_MODEL)
     return model, "payload" if model else None
+
+
+def find_bucket(home: str, session_id: str, likely: Iterable[str] = ()) -> str | None:
+    """The bucket with the directory `sessions/<bucket>/<id>`: a likely one, else the only one; None without it."""
+    root = os.path.join(home, "sessions")
+    for bucket in likely:
+        if is_directory(os.path.join(root, bucket, session_id)):
+            return bucket
+    try:
+        buckets = os.listdir(root)[:MAX_BUCKETS]
+    except OSError:
+        return None
+    matches = [bucket for bucket in buckets if is_directory(os.path.join(root, bucket, session_id))]
+    return matches[0] if len(matches) == 1 else None
+
+
+def bucket_session_dir(home: str, scope: str, session_id: str) -> str | None:
+    """Where a CLI with buckets keeps a session."""
+    return os.path.join(home, "sessions", scope, session_id)
 
 
 def is_directory(path: str) -> bool:

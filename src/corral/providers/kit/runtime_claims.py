@@ -1,4 +1,4 @@
-"""A session directory's runtime.json as a claim. It is evidence only if it names the session it lies in."""
+"""A session directory's runtime.json as a claim. It is evidence only if it names the session it is in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import time
 
 from corral import sidecar
-from corral.machine.filesystem import is_on_network
+from corral.machine.host import is_on_network
 from corral.model.claim import BadClaim, Claim, ClaimKind
 from corral.model.key import SessionKey
 from corral.model.record import SidecarHint
@@ -14,7 +14,7 @@ from corral.sidecar.session_file import identify_directory
 
 
 def read_hint(path: str) -> SidecarHint | None:
-    """What lies at `path`, for a listing to remember; None when nothing does."""
+    """What is at `path`, for a listing to remember; None when nothing is."""
     file = sidecar.read_file(path)
     if isinstance(file.record, sidecar.Refusal):
         return None if file.record.code == "io:ENOENT" else SidecarHint(path, None, None)
@@ -22,7 +22,7 @@ def read_hint(path: str) -> SidecarHint | None:
 
 
 def read_runtime_claim(path: str, key: SessionKey) -> Claim | BadClaim:
-    """What the runtime.json at `path`, which lies in the directory of session `key`, says."""
+    """What the runtime.json at `path`, which is in the directory of session `key`, says."""
     file = sidecar.read_file(path)
     record = file.record
     if isinstance(record, sidecar.Refusal):
@@ -59,7 +59,7 @@ def claim_of(path: str, key: SessionKey, record: sidecar.RuntimeRecord, owner_ui
 
 
 def _is_copy(path: str, record: sidecar.RuntimeRecord) -> bool | None:
-    """Qwen's file lies beside many others: only a record that names a directory can be in another one."""
+    """Qwen's file is beside many others: only a record that names a directory can be in another one."""
     if record.directory_id is None:
         return None
     return record.directory_id != identify_directory(os.path.dirname(path))

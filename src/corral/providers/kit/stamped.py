@@ -1,6 +1,6 @@
 """Sessions whose files are looked at: a bucket in which none changed is known whole, else one by one.
 
-Every file that a record rests on is looked at for itself. The directory's time tells only of names that come and go:
+Every file that a record rests on is looked at for itself. The directory's time shows only names that come and go:
 a file that is written in place leaves it alone.
 """
 
@@ -47,7 +47,7 @@ def list_stamped(
 ) -> Iterator[SessionRecord | Resting]:
     """The sessions of one bucket.
 
-    `outside` is all that records depend on beside the stamps, told in the same words in every run; `fingerprint` is
+    `outside` is all that records depend on beside the stamps, said in the same words in every run; `fingerprint` is
     the part of it that concerns one session.
     """
     bucket, ids, files, stamps = seen

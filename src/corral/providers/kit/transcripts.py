@@ -62,7 +62,7 @@ class Transcript:
     def backward(self, budget: int = TAIL_BUDGET) -> Iterator[Line]:
         """Lines from the last to the first, reading at most `budget` bytes.
 
-        A line whose start lies beyond the budget is not given: `exhausted` is then True.
+        A line whose start is beyond the budget is not given: `exhausted` is then True.
         """
         self.exhausted = False
         position = self.size
@@ -147,6 +147,6 @@ class Transcript:
 
 
 def open_transcript(path: str) -> Transcript | Unreadable:
-    """The transcript at `path`, or why it is none. It never blocks and follows no link at the last step."""
+    """The transcript at `path`, or why there is none. It never blocks and follows no link at the last step."""
     fd = open_regular(path)
     return fd if isinstance(fd, Unreadable) else Transcript(fd)

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from typing import Annotated
+
+from msgspec import Meta
 
 from corral.model.usage import Action, TokenUsage, Unrecorded, UsageBatch, UsageEvent, UsageSkip, UsageSource
 
+Count = Annotated[int, Meta(ge=0, le=1 << 53)]
+"""A number of tokens as others write it: anything else is damage."""
 _LONGEST_WORD = 200
 _PROGRAM = re.compile(
     r"""\s*(?:[A-Za-z_]\w*=(?:'[^']*'|"[^"\\]*"|[^\s'"\\;&|<>()$`]++)*+\s++)*+"""
@@ -84,8 +89,15 @@ def clean_word(value: str | int | None) -> str:
     """A foreign name or id as text that can be stored anywhere."""
     if value is None:
         return ""
+    if isinstance(value, str) and len(value) <= _LONGEST_WORD and value.isprintable():
+        return value
     text = str(value)[:_LONGEST_WORD]
     return text if text.isprintable() else text.encode(errors="replace").decode().replace("\0", "?")
+
+
+def join_counts(tokens: TokenUsage) -> str:
+    """Counts as part of a key."""
+    return f"{tokens.input},{tokens.output},{tokens.cache_read},{tokens.cache_write}"
 
 
 def name_call(tool: str, command: str | None) -> str:

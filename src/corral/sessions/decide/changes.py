@@ -1,4 +1,4 @@
-"""What happened between two looks at the sessions: a pure comparison."""
+"""What happened between two surveys: a pure comparison."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def find_changes(
 
 
 def find_agent_change(before: AgentsChanged, after: AgentsChanged) -> AgentsChanged | None:
-    """None when they are the same; the clock that a start is computed from moves a little from look to look."""
+    """None when they are the same; the clock that a start is computed from moves a little between surveys."""
     same = _without_fractions(before.unattributed) == _without_fractions(after.unattributed)
     same = same and _without_fractions(before.no_session_yet) == _without_fractions(after.no_session_yet)
     return None if same else after
@@ -73,7 +73,7 @@ def find_served(sessions: Mapping[SessionKey, Session]) -> dict[ProcessIdentity,
 
 
 def _face(session: Session) -> tuple[object, ...]:
-    """All that a person could notice. Reasons say ages and differ at every look, so rules are compared instead."""
+    """All that a person could notice. Reasons say ages and differ in every survey, so rules are compared instead."""
     verdict = session.verdict
     return (
         verdict.state,

@@ -1,18 +1,15 @@
-"""Whether one claim holds: does the process it names still run, is it the same one, and is it here?"""
+"""Whether one claim holds: does the process it names still run, is it the same one, and is it on this host?"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection
-from typing import NamedTuple, assert_never
+from enum import Enum
+from typing import Literal, NamedTuple, assert_never
 
 from corral.model.claim import Claim
 from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity, ProcessState
 from corral.model.verdict import ClaimVerdict, Liveness
-from corral.sessions.decide.hostname import HostMatch, compare_hosts, is_generic
-from corral.sessions.decide.superseded import decide_superseded
-
-__all__ = ["decide_liveness", "decide_superseded", "is_plainly_gone"]
 
 MAX_PID = 4_194_304
 CLOCK_TOLERANCE_S = 2.0
@@ -35,7 +32,7 @@ def decide_liveness(
         why = f" ({claim.end_reason})" if claim.end_reason else ""
         return case.stale("ended", f"pid {claim.pid} reported that it left the session{why}")
     if type(claim.pid) is not int or not 1 <= claim.pid <= MAX_PID:
-        return case.unknown("invalid:pid", f"{claim.pid!r} cannot be a process")
+        return case.unknown("invalid:pid", f"{claim.pid!r} can't be a process")
     if claim.written_at is not None and not math.isfinite(claim.written_at):
         return case.unknown("invalid:written_at", "the record's time is not a number")
     if (identity := _exact_identity(claim, host, pin)) is not None:
@@ -46,7 +43,7 @@ def decide_liveness(
 def is_plainly_gone(
     pid: int, hostname: str | None, host: HostFacts, pids: Collection[int], *, on_network_fs: bool
 ) -> bool:
-    """Whether a record of this host names a number that no process bears, here or in a container below.
+    """Whether a record of this host names a number that no process has, here or in a container below.
 
     What a full look would call `stale`; so a listing need not look at thousands of old records. `pids` are
     all numbers in use that we can see, inner ones included: where /proc hides some, init is among them.
@@ -91,9 +88,9 @@ class _Case(NamedTuple):
         )
 
     def dead_on_this_host(self, rule: str, reason: str) -> ClaimVerdict:
-        """Stale, if the record is surely of this host."""
+        """Stale, if the record certainly belongs to this host."""
         if self.may_be_of_a_namesake:
-            doubt = f"{reason}; but the network home may be shared by hosts named alike"
+            doubt = f"{reason}; but the network home may be shared by hosts with the same name"
             return self.unknown("shared-home", doubt)
         if self.named is not HostMatch.SAME:
             doubt = f"{reason}; but {self.claim.hostname!r} may be another host"
@@ -101,7 +98,7 @@ class _Case(NamedTuple):
         return self.stale(rule, reason)
 
     def dead_in_this_namespace(self, rule: str, reason: str) -> ClaimVerdict:
-        """Stale, if the record is surely of this host and of this PID namespace."""
+        """Stale, if the record certainly belongs to this host and this PID namespace."""
         pid = self.claim.pid
         if self.claim.pid_ns == self.host.pid_ns:
             return self.dead_on_this_host(rule, reason)
@@ -110,7 +107,7 @@ class _Case(NamedTuple):
             doubt = f"{reason}; but pid {seen} is pid {pid} inside a container"
             return self.unknown("container", doubt, elsewhere=True)
         if self.in_unnamed_namespace:
-            doubt = f"{reason}; but the host's own pids cannot be seen from here"
+            doubt = f"{reason}; but the host's own pids can't be seen from here"
             return self.unknown("pid-namespace", doubt, elsewhere=True)
         return self.dead_on_this_host(rule, reason)
 
@@ -120,12 +117,12 @@ class _Case(NamedTuple):
 
     @property
     def in_unnamed_namespace(self) -> bool:
-        """We are in a container that has the host's name: a record could be of either."""
+        """We are in a container that has the host's name: a record could belong to either."""
         return self.host.uts_ns_is_initial and not self.host.pid_ns_is_initial
 
 
 def _exact_identity(claim: Claim, host: HostFacts, pin: ProcessIdentity | None) -> _Exact | None:
-    """What can be compared without any clock, or None. The writer's own word goes before our pin."""
+    """What can be compared without any clock, or None. What the writer says goes before our pin."""
     if not host.boot_id:
         return None
     if claim.boot_id and claim.start_ticks is not None:
@@ -142,8 +139,8 @@ def _decide_exactly(case: _Case, wanted: _Exact) -> ClaimVerdict:
     if wanted.boot_id != host.boot_id:
         if case.named is HostMatch.OTHER:
             return case.remote()
-        return case.dead_on_this_host("reboot", f"pid {claim.pid} was of another boot of the machine")
-    # The boot id is random per boot: from here on the record is of this machine, whatever it is called now.
+        return case.dead_on_this_host("reboot", f"pid {claim.pid} belonged to another boot of the machine")
+    # The boot id is random per boot: from here on the record belongs to this machine, whatever its name is now.
     if wanted.pid_ns is not None and wanted.pid_ns != host.pid_ns:
         return _decide_in_other_namespace(case, wanted)
     here = case._replace(named=HostMatch.SAME)
@@ -153,17 +150,11 @@ def _decide_exactly(case: _Case, wanted: _Exact) -> ClaimVerdict:
     match probe.state:
         case ProcessState.HIDDEN | ProcessState.NO_PROC:
             return _decide_unseen(case, probe)
-        case ProcessState.GONE:
-            return dead("gone", f"no process has pid {claim.pid}")
-        case ProcessState.ZOMBIE:
-            return dead("zombie", f"pid {claim.pid} has ended and is a zombie")
-        case ProcessState.THREAD:
-            return dead("tid", f"{claim.pid} now is a thread of another process: the number was reused")
-        case ProcessState.KERNEL:
-            return dead("reused", f"pid {claim.pid} is a kernel thread, never an agent")
+        case ProcessState.GONE | ProcessState.ZOMBIE | ProcessState.THREAD | ProcessState.KERNEL:
+            return dead(*_say_dead(claim.pid, probe.state))
         case ProcessState.RUNNING:
             if probe.start_ticks is None:
-                return case.unknown("undated", f"pid {claim.pid} runs, and its start cannot be read")
+                return case.unknown("undated", f"pid {claim.pid} runs, and its start can't be read")
             other_ns = None not in (wanted.pid_ns, probe.pid_ns) and wanted.pid_ns != probe.pid_ns
             if probe.start_ticks != wanted.start_ticks or other_ns:
                 return dead("reused", _ticks_differ(claim.pid, wanted.start_ticks, probe))
@@ -173,7 +164,7 @@ def _decide_exactly(case: _Case, wanted: _Exact) -> ClaimVerdict:
 
 
 def _decide_in_other_namespace(case: _Case, wanted: _Exact) -> ClaimVerdict:
-    """Only facts about the same namespace count; what has this number here says nothing."""
+    """Only facts about the same namespace count; the process with this number here says nothing."""
     pid, probe = case.claim.pid, case.probe
     if probe is not None and probe.pid_ns == wanted.pid_ns:
         if probe.state is ProcessState.GONE:
@@ -208,28 +199,33 @@ def _decide_by_time(case: _Case) -> ClaimVerdict:
     match probe.state:
         case ProcessState.HIDDEN | ProcessState.NO_PROC:
             return _decide_unseen(case, probe)
-        case ProcessState.GONE:
-            return case.dead_in_this_namespace("gone", f"no process has pid {pid}")
-        case ProcessState.ZOMBIE:
-            reason = f"pid {pid} has ended and is a zombie"
-            return case.dead_in_this_namespace("zombie", reason)
-        case ProcessState.THREAD:
-            reason = f"{pid} now is a thread of another process: the number was reused"
-            return case.dead_in_this_namespace("tid", reason)
-        case ProcessState.KERNEL:
-            late = _late(written, probe)
-            if claim.pid_ns is None and (late is None or late <= CLOCK_TOLERANCE_S):
-                reason = f"pid {pid} is a kernel thread here: the record is of another PID namespace"
-                return case.unknown("foreign-namespace", reason, elsewhere=True)
-            reason = f"pid {pid} is a kernel thread, never an agent"
-            return case.dead_in_this_namespace("reused", reason)
+        case ProcessState.KERNEL if claim.pid_ns is None and (_late(written, probe) or 0.0) <= CLOCK_TOLERANCE_S:
+            reason = f"pid {pid} is a kernel thread here: the record belongs to another PID namespace"
+            return case.unknown("foreign-namespace", reason, elsewhere=True)
+        case ProcessState.GONE | ProcessState.ZOMBIE | ProcessState.THREAD | ProcessState.KERNEL:
+            return case.dead_in_this_namespace(*_say_dead(pid, probe.state))
         case ProcessState.RUNNING:
             if pid == 1 and host.pid_ns_is_initial and claim.pid_ns is None:
-                reason = "pid 1 is the machine's init here: the record is of another PID namespace"
+                reason = "pid 1 is the machine's init here: the record belongs to another PID namespace"
                 return case.unknown("foreign-namespace", reason, elsewhere=True)
             return _decide_running(case, probe)
         case _:
             assert_never(probe.state)
+
+
+def _say_dead(
+    pid: int, state: Literal[ProcessState.GONE, ProcessState.ZOMBIE, ProcessState.THREAD, ProcessState.KERNEL]
+) -> tuple[str, str]:
+    """The rule by which no agent has this number, and the reason."""
+    match state:
+        case ProcessState.GONE:
+            return "gone", f"no process has pid {pid}"
+        case ProcessState.ZOMBIE:
+            return "zombie", f"pid {pid} has ended and is a zombie"
+        case ProcessState.THREAD:
+            return "tid", f"{pid} is a thread of another process now: the number was reused"
+        case ProcessState.KERNEL:
+            return "reused", f"pid {pid} is a kernel thread, never an agent"
 
 
 def _decide_running(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
@@ -239,9 +235,9 @@ def _decide_running(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
         if claim.start_ticks != probe.start_ticks:
             return case.dead_in_this_namespace("reused", _ticks_differ(pid, claim.start_ticks, probe))
         if late is None:
-            return case.unknown("boot-unknown", f"pid {pid} began at that tick, but perhaps of another boot")
+            return case.unknown("boot-unknown", f"pid {pid} began at that tick, but perhaps in another boot")
         if late > CLOCK_TOLERANCE_S:
-            reason = f"pid {pid} began at that tick, yet {_duration(late)} after the record"
+            reason = f"pid {pid} began at that tick, but {_duration(late)} after the record"
             return case.unknown("clock-step", reason)
         return case.live("start-ticks", _ticks_agree(pid, probe, case.host), probe)
     if late is None:
@@ -250,13 +246,13 @@ def _decide_running(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
         reason = f"pid {pid} began {_duration(late)} after the record was written: the number was reused"
         return _unless_clock_stepped(case, "reused", reason)
     if late > START_ERROR_S:
-        reason = f"pid {pid} began {_duration(late)} after the record was written: too close to tell"
+        reason = f"pid {pid} began {_duration(late)} after the record was written: too close to be sure"
         return case.unknown("tolerance", reason)
     if case.in_unnamed_namespace and claim.pid_ns is None:
         reason = f"pid {pid} began before the record, which may be of the host's pid {pid} instead"
         return case.unknown("pid-namespace", reason)
     if case.may_be_of_a_namesake:
-        reason = f"pid {pid} began before the record, but the network home may be shared by hosts named alike"
+        reason = f"pid {pid} began before the record, but the network home may be shared by hosts with the same name"
         return case.unknown("shared-home", reason)
     if claim.owner_uid not in (None, 0, probe.uid):
         reason = f"the record belongs to uid {claim.owner_uid}, and pid {pid} runs as uid {probe.uid}"
@@ -273,7 +269,7 @@ def _decide_unseen(case: _Case, probe: ProbeFacts) -> ClaimVerdict:
 
 
 def _unless_clock_stepped(case: _Case, rule: str, reason: str) -> ClaimVerdict:
-    """A process that looks like the claim's but is "too young" may be it, with the clock set in between."""
+    """A process that looks like the claim's but is "too young" may be that process, if the clock was set in between."""
     claim, probe = case.claim, case.probe
     if probe is not None and _looks_alike(claim, probe, case.host):
         word = _program_word(claim.provider)
@@ -297,7 +293,7 @@ def _looks_alike(claim: Claim, probe: ProbeFacts, host: HostFacts) -> bool:
 
 
 def _program_word(provider: str) -> str:
-    """`kimi-cli` and `kimi-code` are both started as `kimi`; the others' programs are named likewise."""
+    """`kimi-cli` and `kimi-code` are both started as `kimi`; the others' programs begin with their names."""
     return provider.partition("-")[0].casefold()
 
 
@@ -331,3 +327,56 @@ def _duration(seconds: float) -> str:
         if abs(seconds) >= 2 * size:
             return f"{seconds / size:.1f} {unit}"
     return f"{seconds:.2f} s"
+
+
+# --- whether two host names can mean the same machine
+
+
+# Names that installers give to every machine: two machines that share a home may have the same name.
+_GENERIC = {
+    "archlinux",
+    "centos",
+    "computer",
+    "debian",
+    "fedora",
+    "host",
+    "kali",
+    "laptop",
+    "linux",
+    "localhost",
+} | {"macbook", "nixos", "pop-os", "raspberrypi", "server", "ubuntu", "user", "vm", "workstation", "wsl"}
+_GENERIC_DOMAINS = (".local", ".localdomain")
+
+
+class HostMatch(Enum):
+    """How a record's host name relates to ours."""
+
+    SAME = "same"
+    SHORT = "short"
+    """One name has a domain, the other has none."""
+    DOMAIN = "domain"
+    """The same first label in two domains."""
+    OTHER = "other"
+
+
+def compare_hosts(theirs: str | None, ours: str) -> HostMatch:
+    """A record without a host name is taken as one of this host. Case and a final dot mean nothing."""
+    if not theirs:
+        return HostMatch.SAME
+    their_label, _, their_domain = _plain(theirs).partition(".")
+    our_label, _, our_domain = _plain(ours).partition(".")
+    if their_label != our_label:
+        return HostMatch.OTHER
+    if their_domain == our_domain:
+        return HostMatch.SAME
+    return HostMatch.DOMAIN if their_domain and our_domain else HostMatch.SHORT
+
+
+def is_generic(hostname: str | None) -> bool:
+    """True for a name that many machines have, and if there is no name."""
+    name = _plain(hostname or "")
+    return name.partition(".")[0] in _GENERIC or name == "" or name.endswith(_GENERIC_DOMAINS)
+
+
+def _plain(name: str) -> str:
+    return name.casefold().removesuffix(".")

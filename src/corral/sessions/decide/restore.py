@@ -5,8 +5,7 @@ from __future__ import annotations
 from corral.model.key import is_valid_id
 from corral.model.record import SessionRecord
 from corral.model.restore import Attach, Command, Loss, Refusal, Refused, RestorePlan, Resume, ResumeFacts, Wait
-from corral.model.verdict import Liveness, SessionVerdict
-from corral.sessions.decide.served import decide_served, is_served
+from corral.model.verdict import Liveness, SessionVerdict, State
 
 
 def plan_restore(
@@ -24,7 +23,7 @@ def plan_restore(
     `anyway` overrides `maybe_open` and `claimed_elsewhere`, and nothing else. `title` is how people call the provider.
     """
     if not is_valid_id(session_id):
-        return _refuse(Refusal.IDENTITY_INVALID, "its id is not one that a provider gives")
+        return _refuse(Refusal.IDENTITY_INVALID, "its id is not valid")
     if is_served(verdict, anyway=anyway):
         return decide_served(verdict)
     if not anyway and (doubt := _maybe_open(verdict)):
@@ -62,7 +61,7 @@ def plan_restore(
 
 
 def _refuse_loss(session_id: str, resume: Resume, loss: Loss, title: str) -> Refused:
-    """Not without the person: what is dropped is gone from the conversation for good."""
+    """Only a person may agree to this: what is dropped is gone from the conversation for good."""
     lines, prompts = _count(loss.lines, "line"), _count(loss.prompts, "prompt")
     return Refused(
         reason=Refusal.TRANSCRIPT_MISSING,
@@ -95,7 +94,7 @@ def refuse_live(plan: Attach) -> Refused:
 
 
 def refuse_starting(plan: Wait) -> Refused:
-    """What a resume is told about a session that corral has just started."""
+    """What a resume answers about a session that corral has just started."""
     return _refuse(Refusal.ALREADY_LIVE, f"pid {plan.pid} is starting it right now")
 
 
@@ -115,3 +114,34 @@ def _maybe_open(verdict: SessionVerdict) -> Refused | None:
 
 def _refuse(reason: Refusal, message: str, *remedy: str) -> Refused:
     return Refused(reason=reason, message=message, remedy=remedy)
+
+
+# --- of a session that somebody has
+
+
+def is_served(verdict: SessionVerdict, *, anyway: bool = False) -> bool:
+    """Whether somebody has it, so that nothing on disk matters.
+
+    With `anyway` a claim from elsewhere does not count: the person says that nothing has it open there, and nobody
+    here can check.
+    """
+    return verdict.state in (State.LIVE, State.PENDING) or (verdict.state is State.ELSEWHERE and not anyway)
+
+
+def decide_served(verdict: SessionVerdict, *, terminal: str | None = None) -> Attach | Wait | Refused:
+    """For a verdict of live, pending or elsewhere."""
+    match verdict.state:
+        case State.LIVE:
+            return Attach(pid=verdict.processes[-1].pid, terminal=terminal)
+        case State.PENDING:
+            return Wait(pid=verdict.processes[-1].pid)
+        case _:
+            return Refused(
+                reason=Refusal.CLAIMED_ELSEWHERE,
+                message=verdict.reason,
+                remedy=(
+                    "continue it there, or quit it there and try again",
+                    "resume it anyway with --anyway, if you know that it is not open there: "
+                    "two agents on one conversation overwrite each other",
+                ),
+            )

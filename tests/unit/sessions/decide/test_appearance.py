@@ -5,7 +5,7 @@ from __future__ import annotations
 from corral.model.claim import ClaimKind
 from corral.model.record import TurnState
 from corral.model.verdict import Activity, Liveness, State
-from corral.sessions.decide.appearance import STATE_WORDS, decide_appearance
+from corral.sessions.decide.state import STATE_WORDS, decide_appearance
 from tests.unit.cli.sessions import NOW, each_state, session
 from tests.unit.sessions.decide.facts import judged
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from corral.model.claim import ClaimKind
 from corral.model.verdict import ClaimVerdict, Liveness
-from corral.sessions.decide.copied import refute_copies
+from corral.sessions.decide.conflicts import refute_copies
 from tests.unit.sessions.decide.facts import judged, process
 
 

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 from corral.model.claim import Claim, ClaimKind
 from corral.model.process import HostFacts, ProbeFacts, ProcessIdentity, ProcessState
 from corral.model.verdict import Liveness
-from corral.sessions.decide.liveness import (
-    CLOCK_TOLERANCE_S,
-    MAX_PID,
-    decide_liveness,
-    decide_superseded,
-    is_plainly_gone,
-)
+from corral.sessions.decide.conflicts import decide_superseded
+from corral.sessions.decide.liveness import CLOCK_TOLERANCE_S, MAX_PID, decide_liveness, is_plainly_gone
 from tests.unit.sessions.decide import liveness_facts as facts
 
 # Few values, so that equal and nearly equal ones meet often.

@@ -7,7 +7,7 @@ from msgspec import structs
 from corral.model.claim import AUTHORITY, ClaimKind
 from corral.model.process import Opening, OwnLog, Recognised
 from corral.model.verdict import ClaimVerdict, Liveness
-from corral.sessions.decide.own_log import log_claims, settle_logs, weigh_logs
+from corral.sessions.decide.claims import log_claims, settle_logs, weigh_logs
 from tests.unit.sessions.decide.facts import claim, identity
 
 

@@ -7,7 +7,7 @@ from msgspec import structs
 from corral.model.claim import ClaimKind
 from corral.model.journal import JournalEventKind
 from corral.model.verdict import Liveness
-from corral.sessions.decide.reporting import GAP, Reporting, doubt_outdated, find_gap, find_lost_beat
+from corral.sessions.decide.attribution import GAP, Reporting, doubt_outdated, find_gap, find_lost_beat
 from tests.unit.sessions.decide.facts import BOOT, identity, judged
 
 WORKS = Reporting(problem=None, unbroken_since=100.0, read_since=100.0)
@@ -19,7 +19,7 @@ def test_a_report_since_the_last_gap_counts():
 
 
 def test_a_report_from_before_the_end_of_a_gap_does_not():
-    assert "out of order" in (find_gap(99.0, WORKS) or "")
+    assert "did not work for some time" in (find_gap(99.0, WORKS) or "")
 
 
 def test_no_report_counts_while_the_hooks_do_not_work():

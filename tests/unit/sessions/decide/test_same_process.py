@@ -8,7 +8,7 @@ import pytest
 
 from corral.model.claim import Claim, ClaimKind
 from corral.model.process import ProbeFacts, ProcessState
-from corral.sessions.decide.same_process import decide_by_writer
+from corral.sessions.decide.conflicts import decide_by_writer
 from tests.unit.sessions.decide.liveness_facts import (
     BOOT,
     BOOTED_AT,

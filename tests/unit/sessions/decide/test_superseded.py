@@ -8,7 +8,7 @@ import pytest
 
 from corral.model.claim import Claim, ClaimKind
 from corral.model.process import ProbeFacts
-from corral.sessions.decide.liveness import decide_superseded
+from corral.sessions.decide.conflicts import decide_superseded
 from tests.unit.sessions.decide.liveness_facts import (
     TICKS,
     WRITTEN_AT,

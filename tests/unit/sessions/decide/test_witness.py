@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from corral.model.verdict import Liveness
-from corral.sessions.decide.witness import FLUSH_S, is_explained
+from corral.sessions.decide.attribution import FLUSH_S, is_explained
 from tests.unit.sessions.decide.facts import judged
 
 

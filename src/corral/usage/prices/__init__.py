@@ -1,1 +1,0 @@
-"""What a request costs: pure functions of a price table."""
