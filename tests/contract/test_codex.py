@@ -83,7 +83,9 @@ class TestCodex(SessionContract):
         assert refused.returncode == 1 and "restore_unsupported" in refused.stderr
         assert tree(driver.home.data) == before
 
-    def test_archived_threads_and_forks_without_their_parent_are_refused(self, driver: Codex, corral: Corral) -> None:
+    def test_archived_threads_and_forks_without_their_parent_are_refused(
+        self, driver: Codex, corral: Corral, model_server: ModelServer
+    ) -> None:
         with driver.start() as agent:
             agent.wait_ready()
             agent.prompt("the source says elder")
@@ -98,6 +100,9 @@ class TestCodex(SessionContract):
         assert driver.tell("archive", source) == 0
         assert (corral.rows()[source]["archived"], corral.rows()[fork]["archived"]) == (True, False)
         assert "archived" in corral.run("resume", source).stderr
+        assert corral.rows()[fork]["restore"]["kind"] == "resume"
+        driver.print_run("and now?", resume=fork)
+        assert "elder" in str(model_server.requests[-1].messages)
         (path,) = driver.home.data.rglob(f"rollout-*{source}.jsonl")
         path.rename(driver.home.root / path.name)
         before = tree(driver.home.data)
