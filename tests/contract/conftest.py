@@ -12,6 +12,7 @@ import pytest
 
 from tests.contract import figures, homes
 from tests.contract.agents import Agents, cache_root, install
+from tests.contract.drive_codex import Codex
 from tests.contract.drive_kimi_cli import KimiCli
 from tests.contract.drive_kimi_code import KimiCode
 from tests.contract.drive_qwen_code import QwenCode
@@ -96,6 +97,12 @@ def kimi_code(home: Path, agents: Agents, model_server: ModelServer) -> Iterator
 def qwen_code(home: Path, agents: Agents, model_server: ModelServer) -> Iterator[QwenCode]:
     with alone("qwen_code"):
         yield QwenCode(homes.make_qwen_code_home(home, agents, model_server), model_server)
+
+
+@pytest.fixture
+def codex(home: Path, agents: Agents, model_server: ModelServer) -> Iterator[Codex]:
+    with alone("codex"):
+        yield Codex(homes.make_codex_home(home, agents, model_server), model_server)
 
 
 @pytest.fixture(params=CLIS)

@@ -93,6 +93,18 @@ def make_qwen_code_home(
     return make_home(root, data, "qwen-code", "qwen", agents, server, switches)
 
 
+def make_codex_home(root: Path, agents: Agents, server: ModelServer, *, approve: bool = True) -> Home:
+    """A home for codex. With `approve` every tool runs unasked."""
+    data = root / ".codex"
+    data.mkdir()
+    policy = "never" if approve else "on-request"
+    top = f'model = "{MODEL}"\nmodel_provider = "test"\napproval_policy = "{policy}"\ncheck_for_update_on_startup = false\n'
+    provider = f'name = "test"\nbase_url = "{server.base_url}"\nenv_key = "FAKE_KEY"\nwire_api = "responses"\n'
+    trusted = f'[projects."{root}/work/app"]\ntrust_level = "trusted"\n'
+    (data / "config.toml").write_text(f"{top}[model_providers.test]\n{provider}{trusted}")
+    return make_home(root, data, "codex", "codex", agents, server, {"FAKE_KEY": "fake"})
+
+
 def _kimi_models(server: ModelServer) -> str:
     models = "".join(
         f'[models.{alias}]\nprovider = "test"\nmodel = "{model}"\nmax_context_size = {CONTEXT_TOKENS}\n'

@@ -26,6 +26,7 @@ from typing import Any
 from tests.contract.model_calls import Billed, Call, Kind, steering_text, tell_kind, total
 from tests.contract.model_chat import ChatCompletions
 from tests.contract.model_dialect import Asked, Dialect, ToolCall
+from tests.contract.model_responses import Responses
 from tests.contract.model_tools import (
     AGENT,
     QUESTION,
@@ -42,7 +43,7 @@ CONTEXT_TOKENS = 200_000
 _SECRET_HEADERS = {"authorization", "cookie", "x-api-key", "proxy-authorization"}
 _TICK_SECONDS = 0.1
 _SLOW_SECONDS = 600
-DIALECTS: tuple[type[Dialect], ...] = (ChatCompletions,)
+DIALECTS: tuple[type[Dialect], ...] = (ChatCompletions, Responses)
 
 
 class ModelServer:

@@ -7,8 +7,8 @@ from typing import Any
 
 from tests.contract.model_calls import SUBTASK
 
-SHELL = ("Shell", "Bash", "run_shell_command")
-AGENT = ("Agent", "Task", "agent", "task")
+SHELL = ("Shell", "Bash", "run_shell_command", "exec_command")
+AGENT = ("Agent", "Task", "agent", "task", "multi_agent_v1.spawn_agent")
 QUESTION = ("AskUserQuestion", "ask_user_question")
 
 Schema = Mapping[str, Any]
@@ -21,11 +21,13 @@ def find_tool(offered: Sequence[Schema], names: Sequence[str]) -> Schema | None:
 
 
 def shell_arguments(tool: Schema, command: str) -> dict[str, Any]:
-    return _fill(tool["parameters"], {"command": command, "description": "asked for by the test", "timeout": None})
+    known = {"command": command, "cmd": command, "description": "asked for by the test", "timeout": None}
+    return _fill(tool["parameters"], known)
 
 
 def agent_arguments(tool: Schema, text: str) -> dict[str, Any]:
-    return _fill(tool["parameters"], {"prompt": f"{SUBTASK} {text}", "description": "sub task"})
+    known = {"prompt": f"{SUBTASK} {text}", "message": f"{SUBTASK} {text}", "description": "sub task"}
+    return _fill(tool["parameters"], known)
 
 
 def question_arguments(tool: Schema) -> dict[str, Any]:

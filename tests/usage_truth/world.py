@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from tests.usage_truth.codex import CodexHome
 from tests.usage_truth.kimi_cli import KimiCliHome
 from tests.usage_truth.kimi_code import KimiCodeHome
 from tests.usage_truth.qwen_code import QwenHome
@@ -25,7 +26,12 @@ class World:
         self.env_more: dict[str, str] = {}
         chance = Chance(seed)
         kimi_cli = KimiCliHome(chance, self.truth, hooks=bool(seed % 2))
-        homes = (kimi_cli, KimiCodeHome(chance, self.truth), QwenHome(chance, self.truth))
+        homes = (
+            kimi_cli,
+            KimiCodeHome(chance, self.truth),
+            QwenHome(chance, self.truth),
+            CodexHome(chance, self.truth),
+        )
         self.files: list[Files] = []
         for home in homes:
             home.write()

@@ -63,6 +63,11 @@ class Session(Struct, frozen=True, kw_only=True):
         return None if not said else True in said
 
     @property
+    def is_subagent(self) -> bool:
+        """It is a part of the session that started it, and ends with that."""
+        return self.record is not None and self.record.parent_id is not None
+
+    @property
     def silence(self) -> str | None:
         """Of one that corral has started: why its provider will not say so. None where a report is expected."""
         if self.state is not State.PENDING:

@@ -69,7 +69,11 @@ def decide_end(key: SessionKey, sessions: Iterable[Session], agreed: Session | N
         message = f"{name} is served by another process now: nothing was signalled"
         return Refused(reason=Refusal.SESSION_CHANGED, message=message)
     serving = set(session.verdict.processes)
-    others = [one for one in named.values() if one.key != key and serving.intersection(one.verdict.processes)]
+    others = [
+        one
+        for one in named.values()
+        if one.key != key and not one.is_subagent and serving.intersection(one.verdict.processes)
+    ]
     return _refuse_shared(f"the process of {name}", others) if others else session
 
 

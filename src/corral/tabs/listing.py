@@ -203,9 +203,12 @@ def find_served(
 
 
 def list_shared(child: ProcessIdentity, survey: Survey, table: ProcessTable) -> list[Session]:
-    """The sessions of the terminal's program, and of what runs below it, that share their process with another."""
+    """The sessions of the terminal's program, and of what runs below it, that share their process with another.
+
+    A sub-agent is a part of the session that started it.
+    """
     served = _list_served(_depths(child.pid, table), survey, table)
-    live = [one for one in served if one.session.state is State.LIVE]
+    live = [one for one in served if one.session.state is State.LIVE and not one.session.is_subagent]
     count = Counter(one.agent for one in live)
     return [one.session for one in live if count[one.agent] > 1]
 

@@ -50,6 +50,25 @@ def test_rows_are_sessions_while_their_cli_writes(stage: Stage, writer: sqlite3.
     assert "second" in stage.sessions(stage.provider(list_sessions=list_sessions))
 
 
+WRITER = """
+import sqlite3
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA journal_mode = WAL")
+db.execute(sys.argv[2])
+db.execute("INSERT INTO session VALUES ('first', NULL, 'hello', 0)")
+db.execute("SELECT * FROM session").fetchall()
+"""
+
+
+def test_looking_changes_no_byte_of_it_while_it_is_open_and_after_its_cli_was_killed(stage: Stage) -> None:
+    stage.start(WRITER, str(stage.home / "store.db"), SCHEMA)
+    for _ in ("open", "killed"):
+        before = {name: (stage.home / name).read_bytes() for name in beside(stage)}
+        assert "first" in stage.sessions(stage.provider(list_sessions=list_sessions))
+        assert {name: (stage.home / name).read_bytes() for name in beside(stage)} == before and len(before) == 3
+        stage.end()
+
+
 def test_looking_into_a_closed_database_leaves_no_file_behind(stage: Stage, writer: sqlite3.Connection) -> None:
     writer.close()
     assert beside(stage) == {"store.db"}

@@ -37,7 +37,8 @@ def open_foreign(path: str) -> Generator[sqlite3.Connection]:
     # SQLite makes -wal and -shm where they are missing, even to read, and they would be ours and not the CLI's. Where
     # they are missing nobody has the database open: then it is read as it is, and compared afterwards.
     before = read_stamp(path)
-    how = "mode=ro" if wal else "mode=ro&immutable=1"
+    # Without `readonly_shm` a reader marks its place in -shm, and the file is another one afterwards.
+    how = "mode=ro&readonly_shm=1" if wal else "mode=ro&immutable=1"
     db = sqlite3.connect(f"file:{quote(os.path.abspath(path))}?{how}", uri=True, timeout=_WAIT_SECONDS)
     try:
         db.execute("PRAGMA query_only = 1")
