@@ -61,6 +61,13 @@ class Session(Struct, frozen=True, kw_only=True):
         return None if not said else True in said
 
     @property
+    def waits_for(self) -> str | None:
+        """What the person is asked: as the process that serves it says, else as its transcript does."""
+        live = (judged.claim for judged in self.verdict.evidence if judged.liveness is Liveness.LIVE)
+        said = next((claim.waits_for for claim in live if claim.waits_for), None)
+        return said or (self.record.waits_for if self.record else None)
+
+    @property
     def silence(self) -> str | None:
         """Of one that corral has started: why its provider will not say so. None where its word is expected."""
         if self.state is not State.PENDING:
