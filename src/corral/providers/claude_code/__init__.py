@@ -4,17 +4,8 @@ from __future__ import annotations
 
 from corral.model.process import ProcessMode
 from corral.providers.claude_code.processes import CHILD_VARIABLES, CLI, HOME, NAME, PROVEN, recognise
-from corral.providers.contract import (
-    Capabilities,
-    Evidence,
-    Programs,
-    Provider,
-    Transcript,
-    no_hooks,
-    no_loss,
-    reaches_whole_home,
-    record_path,
-)
+from corral.providers.contract import Capabilities, Evidence, Programs, Provider, Transcript, Usage
+from corral.providers.kit.programs import version_tuple
 
 # Each part is imported when it is first needed: most commands need few of them. pyright follows it there.
 
@@ -37,9 +28,13 @@ def _restore():
     return restore
 
 
-def _find_problem(version: str) -> str | None:
-    from corral.providers.kit.programs import version_tuple
+def _usage():
+    from corral.providers.claude_code import usage
 
+    return usage
+
+
+def _find_problem(version: str) -> str | None:
     if version_tuple(version) < version_tuple(PROVEN):
         return f"of versions before {PROVEN} it is not known whether they name each process in their registry"
     return None
@@ -64,20 +59,27 @@ PROVIDER = Provider(
     ),
     # 2.1.325 says "2.1.325 (Claude Code)" (2026-11)
     programs=Programs(
-        commands=CLI.commands,
-        product=CLI.package,
-        says_after_version=" (Claude Code)",
-        find_problem=_find_problem,
+        commands=CLI.commands, product=CLI.package, says_after_version=" (Claude Code)", find_problem=_find_problem
     ),
     homes=HOME.list,
     list_sessions=lambda home, known: _sessions().list_sessions(home, known),
     list_claims=lambda home, table: _claims().list_claims(home, table),
     recognise=recognise,
-    find_reach=reaches_whole_home,
-    transcript=Transcript(
-        find_path=record_path, read_guard=lambda record: _restore().read_guard(record), read_loss=no_loss
-    ),
+    transcript=Transcript(read_guard=lambda record: _restore().read_guard(record)),
     plan_resume=lambda record, program, home: _restore().plan_resume(record, program, home),
     plan_start=lambda work_dir, session_id, program, home: _restore().plan_start(work_dir, session_id, program, home),
-    hooks=no_hooks,
+    usage=Usage(
+        list_sources=lambda home, visits: _usage().list_usage_sources(home, visits),
+        read=lambda source, since, fd: _usage().read_usage(source, since, fd),
+        dated_by_file=True,
+        # Billed, and in no transcript. Of an answer that was interrupted a trace is found, and counted.
+        unrecorded_kinds=(
+            "compactions",
+            "side questions (/btw) and prompt suggestions",
+            "names and summaries of sessions",
+            "approval decisions made by a model (auto mode)",
+            "web page digests and other side queries",
+            "requests that were killed, or ended in an error",
+        ),
+    ),
 )

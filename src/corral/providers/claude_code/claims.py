@@ -57,13 +57,11 @@ def _read_record(home: Home, path: str, name: str, on_network: bool) -> Claim | 
         return bad("not a record of Claude's registry")
     if f"{record.pid}.json" != name:
         return bad(f"its name says {name}, its content pid {record.pid}")
-    if _TICKS.match(record.procStart) is None:
-        return bad("procStart is not a number of ticks")
+    domain = _DOMAIN.match(record.pidDomain)
+    if domain is None or _TICKS.match(record.procStart) is None:
+        return bad("pidDomain and procStart do not name a PID namespace and a start in ticks")
     if not is_session_id(record.sessionId):
         return bad("sessionId is not a session id")
-    domain = _DOMAIN.match(record.pidDomain)
-    if domain is None:
-        return bad("pidDomain does not name a PID namespace")
     if record.status is None:
         # 2.1.325: while it starts, or shows the list of sessions to resume, and has none yet (2026-11).
         return None

@@ -16,24 +16,11 @@ PACKAGE = "@anthropic-ai/claude-code"
 HOME = HomePlace(NAME, "CLAUDE_CONFIG_DIR", ".claude")
 PROVEN = "2.1.325"
 CHILD_VARIABLES = (
-    "AI_AGENT",
-    "CLAUDECODE",
-    "CLAUDE_BG_BACKEND",
-    "CLAUDE_BG_SOCKET_TOKENS_PATH",
-    "CLAUDE_CODE_CHILD_SESSION",
-    "CLAUDE_CODE_ENTRYPOINT",
-    "CLAUDE_CODE_EXECPATH",
-    "CLAUDE_CODE_MESSAGING_SOCKET",
-    "CLAUDE_CODE_MESSAGING_TOKEN",
-    "CLAUDE_CODE_SESSION_ATTENDED",
-    "CLAUDE_CODE_SESSION_ID",
-    "CLAUDE_CODE_SESSION_KIND",
-    "CLAUDE_EFFORT",
-    "CLAUDE_ENV_FILE",
-    "CLAUDE_JOB_DIR",
-    "CLAUDE_PID",
-    "CLAUDE_PROJECT_DIR",
-)
+    "AI_AGENT", "CLAUDECODE", "CLAUDE_BG_BACKEND", "CLAUDE_BG_SOCKET_TOKENS_PATH", "CLAUDE_CODE_CHILD_SESSION",
+    "CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_EXECPATH", "CLAUDE_CODE_MESSAGING_SOCKET", "CLAUDE_CODE_MESSAGING_TOKEN",
+    "CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_CODE_SESSION_ID", "CLAUDE_CODE_SESSION_KIND", "CLAUDE_EFFORT",
+    "CLAUDE_ENV_FILE", "CLAUDE_JOB_DIR", "CLAUDE_PID", "CLAUDE_PROJECT_DIR",
+)  # fmt: skip
 """What its shells, hooks and jobs inherit. 2.1.325: one that is started with CLAUDE_CODE_CHILD_SESSION keeps neither
 transcript nor registry record (2026-11)."""
 
@@ -87,8 +74,7 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
     """
     if not CLI.may_run(process):
         return None
-    wrapper = _find_wrapper(process)
-    if wrapper is not None:
+    if (wrapper := _find_wrapper(process)) is not None:
         words, version, group = wrapper.words, wrapper.version, process.pid
     elif _is_program(process):
         words, version = process.arguments[1:], _find_version(process)
@@ -96,8 +82,7 @@ def recognise(process: Process, table: ProcessTable) -> Recognised | None:
         group = parent.pid if parent is not None and _find_wrapper(parent) is not None else process.pid
     else:
         return None
-    mode = _decide_mode(words, process, version)
-    if mode is None:
+    if (mode := _decide_mode(words, process, version)) is None:
         return None
     return CLI.recognise(process, home=HOME.find_of(process), mode=mode, group=group, version=version)
 

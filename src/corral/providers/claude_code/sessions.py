@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from datetime import datetime
 
-import msgspec
 from msgspec import Raw, Struct
 
 from corral.machine.stamps import Group, read_stamps
@@ -16,7 +15,7 @@ from corral.model.key import Home
 from corral.model.known import Known
 from corral.model.record import Resting, SessionRecord, Skipped, TurnState
 from corral.providers.claude_code.processes import NAME
-from corral.providers.kit.buckets import find_repeated, hidden, scan
+from corral.providers.kit.buckets import find_repeated, scan
 from corral.providers.kit.foreign_json import ForeignDecoder
 from corral.providers.kit.stamped import Stamped, list_stamped
 from corral.providers.kit.transcripts import TAIL_BUDGET, Transcript, open_transcript
@@ -88,20 +87,17 @@ def _list_projects(home: str) -> Iterator[Project | Skipped]:
 
 def _list_project(scope: str, path: str) -> Iterator[Project | Skipped]:
     files: list[str] = []
-    try:
-        with os.scandir(path) as entries:
-            for entry in entries:
-                if not entry.name.endswith(_SUFFIX) or entry.name.startswith("agent-"):
-                    continue  # the session's own directory, notes, or the log of a sub-agent of an older version
-                if not is_session_id(entry.name.removesuffix(_SUFFIX)):
-                    yield Skipped(provider=NAME, path=entry.path, reason="its name is not a session id")
-                elif not entry.is_file(follow_symlinks=False):
-                    yield Skipped(provider=NAME, path=entry.path, reason="not a regular file")
-                else:
-                    files.append(entry.name)
-    except OSError as error:
-        yield hidden(NAME, path, error)
-        return
+    for entry in scan(NAME, path):
+        if isinstance(entry, Skipped):
+            yield entry
+        elif not entry.name.endswith(_SUFFIX) or entry.name.startswith("agent-"):
+            continue  # the session's own directory, notes, or the log of a sub-agent of an older version
+        elif not is_session_id(entry.name.removesuffix(_SUFFIX)):
+            yield Skipped(provider=NAME, path=entry.path, reason="its name is not a session id")
+        elif not entry.is_file(follow_symlinks=False):
+            yield Skipped(provider=NAME, path=entry.path, reason="not a regular file")
+        else:
+            files.append(entry.name)
     yield Project(scope, path, tuple(sorted(files)))
 
 
@@ -118,14 +114,16 @@ class _Reader(Struct, frozen=True):
 
     def read(self, file: str) -> SessionRecord:
         path, session_id = f"{self.project.path}/{file}", file.removesuffix(_SUFFIX)
+        looked, mtime = _Look(), None
         transcript = open_transcript(path)
         if isinstance(transcript, Unreadable):
-            looked, size, mtime, why_not = _Look(), 0, None, f"its transcript can't be read: {transcript.reason}"
-            looked.turn = TurnState.UNREADABLE
+            looked.turn, why_not = TurnState.UNREADABLE, f"its transcript can't be read: {transcript.reason}"
         else:
             with transcript:
-                looked, size, mtime = _look(transcript), transcript.size, transcript.stat.st_mtime
-            why_not = "its transcript has no message" if size else "its transcript is empty"
+                _read_head(transcript, looked)
+                _read_tail(transcript, looked)
+            mtime = transcript.stat.st_mtime
+            why_not = "its transcript has no message" if transcript.size else "its transcript is empty"
         notes = {
             DAMAGED: looked.damaged,
             FOREIGN_ID: looked.named is not None and looked.named.lower() != session_id.lower(),
@@ -138,7 +136,7 @@ class _Reader(Struct, frozen=True):
             session_id=session_id,
             path=path,
             work_dir=looked.work_dir,
-            title=looked.title or looked.first_prompt,
+            title=looked.given_title or looked.made_title or looked.first_prompt,
             created_at=looked.created_at,
             updated_at=mtime if looked.updated_at is None else looked.updated_at,
             durable=looked.readable,
@@ -165,8 +163,9 @@ class _Look(Struct):
     created_at: float | None = None
     updated_at: float | None = None
     first_prompt: str | None = None
-    title: str | None = None
-    is_named_by_person: bool = False
+    given_title: str | None = None
+    """A person's."""
+    made_title: str | None = None
     forked_from: str | None = None
     branch: str | None = None
     turn: TurnState = TurnState.NONE
@@ -181,13 +180,6 @@ class _Look(Struct):
         return self.turn in (TurnState.OPEN, TurnState.IN_TOOL) and self.asked is None
 
 
-def _look(transcript: Transcript) -> _Look:
-    look = _Look()
-    _read_head(transcript, look)
-    _read_tail(transcript, look)
-    return look
-
-
 def _read_head(transcript: Transcript, look: _Look) -> None:
     for number, line in enumerate(transcript.forward(_HEAD_BUDGET)):
         if number >= _HEAD_LINES:
@@ -198,9 +190,8 @@ def _read_head(transcript: Transcript, look: _Look) -> None:
             continue
         look.created_at = look.created_at or parse_moment(record.timestamp)
         look.work_dir = look.work_dir or record.cwd
-        if record.forkedFrom is not None:
-            look.forked_from = look.forked_from or record.forkedFrom.sessionId
-        if record.is_message:
+        look.forked_from = look.forked_from or record.origin
+        if record.type in ("user", "assistant"):
             look.readable = True
             if text := find_prompt(record):
                 look.first_prompt = one_line(text)
@@ -220,8 +211,8 @@ def _read_tail(transcript: Transcript, look: _Look) -> None:
             damaged = damaged or line.ended
             continue
         look.updated_at = look.updated_at or parse_moment(record.timestamp)
-        if not look.is_named_by_person:
-            _take_title(record, look)
+        look.given_title = look.given_title or one_line(record.customTitle or "")
+        look.made_title = look.made_title or one_line(record.aiTitle or "")
         if not decided and (turn := decide_turn(record)) is not None:
             decided, look.turn, look.branch = True, turn, one_line(record.gitBranch or "") or None
             look.named = record.sessionId
@@ -230,13 +221,6 @@ def _read_tail(transcript: Transcript, look: _Look) -> None:
     look.damaged = look.damaged or damaged
     if not decided and (transcript.exhausted or damaged):
         look.turn = TurnState.UNREADABLE
-
-
-def _take_title(record: Line, look: _Look) -> None:
-    if record.type == "custom-title" and record.customTitle:
-        look.title, look.is_named_by_person = one_line(record.customTitle), True
-    elif record.type == "ai-title" and record.aiTitle and look.title is None:
-        look.title = one_line(record.aiTitle)
 
 
 def decide_turn(record: Line) -> TurnState | None:
@@ -291,18 +275,14 @@ def parse_moment(text: str | None) -> float | None:
 def _read_kept_days(home: str) -> float:
     """For how many days Claude keeps a transcript that nobody touches."""
     content = read_regular(os.path.join(home, "settings.json"), _SETTINGS_LIMIT)
-    if isinstance(content, Unreadable):
-        return _KEPT_DAYS
-    try:
-        days = _SETTINGS.decode(content.data).cleanupPeriodDays
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _KEPT_DAYS
-    return max(days, 1) if days is not None else _KEPT_DAYS
+    settings = None if isinstance(content, Unreadable) else _SETTINGS.decode(content.data)
+    days = settings.cleanupPeriodDays if settings else None
+    return _KEPT_DAYS if days is None else max(days, 1)
 
 
 _TURN_ENDS = frozenset({"turn_duration", "stop_hook_summary"})
 _MAIN_SOURCES = frozenset({"repl_main_thread", "sdk"})
-_INTERRUPTED = "[Request interrupted by user"
+_INTERRUPTED = "[Request interrupted"
 _COMMANDS = ("<command-name>", "<command-message>", "<local-command-", "<bash-")
 """How a command to Claude itself, and what it printed, are written down."""
 _NOTIFICATION = "<task-notification>"
@@ -337,9 +317,10 @@ class _Fork(Struct):
 
 
 class Line(Struct):
-    """One record of a transcript. Its message is read only where it matters: some are hundreds of kilobytes."""
+    """One record of a transcript. Its message, which may be long, is read only where it matters."""
 
     type: str
+    uuid: str | None = None
     subtype: str | None = None
     sessionId: str | None = None
     timestamp: str | None = None
@@ -349,14 +330,18 @@ class Line(Struct):
     isMeta: bool = False
     isCompactSummary: bool = False
     forkedFrom: _Fork | None = None
+    requestId: str | None = None
+    agentId: str | None = None
+    interruptedMessageId: str | None = None
     querySource: str | None = None
     customTitle: str | None = None
     aiTitle: str | None = None
     message: Raw = Raw(b"")
 
     @property
-    def is_message(self) -> bool:
-        return self.type in ("user", "assistant")
+    def origin(self) -> str | None:
+        """The session that it was copied from; None if it is no copy, or does not say so."""
+        return self.forkedFrom.sessionId if self.forkedFrom else None
 
 
 class _Settings(Struct):
@@ -365,4 +350,4 @@ class _Settings(Struct):
 
 LINE = ForeignDecoder(Line)
 _MESSAGE = ForeignDecoder(Message)
-_SETTINGS = msgspec.json.Decoder(_Settings)
+_SETTINGS = ForeignDecoder(_Settings)
