@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,15 +13,13 @@ from tests.contract.processes import Proc, cmdline, inner_pid
 from tests.contract.tui import READY_SECONDS, Tui
 
 _RULE = "────"
-_QUERY = re.compile(r"Gi=\d+,[^;]*;A+")
-"""It asks whether the terminal draws images. Ours does not know the question, and shows it as text."""
 
 
 class ClaudeCodeTui(Tui):
     """A running claude-code."""
 
     compaction_end, turn_end, request_mark = '"compact_boundary"', '"turn_duration"', ""
-    compacted, answering = "(Compacted)", "esc to interrupt"
+    compacted, answering, agents_run_beside = "(Compacted)", "esc to interrupt", True
 
     def wait_ready(self) -> None:
         self.terminal.wait_screen(
@@ -35,8 +32,7 @@ class ClaudeCodeTui(Tui):
         rules = [number for number, line in enumerate(lines) if line.startswith(_RULE)]
         if len(rules) < 2 or not lines[rules[-2] + 1].startswith("❯"):
             return None
-        shown = "\n".join(lines[rules[-2] + 1 : rules[-1]])
-        return _QUERY.sub("", shown).removeprefix("❯").strip()
+        return "\n".join(lines[rules[-2] + 1 : rules[-1]]).removeprefix("❯").strip()
 
     def is_idle_after(self, call: Call) -> bool:
         return self.record().get("status") == "idle" and super().is_idle_after(call)

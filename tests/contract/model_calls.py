@@ -72,7 +72,7 @@ _COMPACTION = re.compile(
     "|Do NOT call any tools. Respond with plain text only|For this reply only: write what the instructions above"
 )
 _SIDE_QUESTION = re.compile(
-    r"<system-reminder>\s[^<]*(side question|side-channel conversation)|Reply with ONLY the suggestion"
+    r"<system-reminder>[^<]*(side question|side-channel conversation)|Reply with ONLY the suggestion"
 )
 _TITLE = re.compile(r"\btitle\b", re.I)
 _TITLE_WITH_SCHEMA = re.compile("Generate the session title now")  # the schema is offered as a tool
