@@ -27,6 +27,7 @@ class NpmProgram(NamedTuple):
 
 KIMI_CLI = "1.51.0"  # the last that works: 1.52.0 is a tombstone, see write_tombstone()
 NPM_PROGRAMS = {
+    "claude-code": NpmProgram("@anthropic-ai/claude-code", "2.1.325", "claude"),
     "codex": NpmProgram("@openai/codex", "0.166.0", "codex"),
     "kimi-code": NpmProgram("@moonshot-ai/kimi-code", "2.1.0", "kimi"),
     "qwen-code": NpmProgram("@qwen-code/qwen-code", "0.24.4", "qwen"),

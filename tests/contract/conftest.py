@@ -12,6 +12,7 @@ import pytest
 
 from tests.contract import figures, homes
 from tests.contract.agents import Agents, cache_root, install
+from tests.contract.drive_claude_code import ClaudeCode
 from tests.contract.drive_codex import Codex
 from tests.contract.drive_kimi_cli import KimiCli
 from tests.contract.drive_kimi_code import KimiCode
@@ -79,6 +80,12 @@ def home() -> Iterator[Path]:
     """An empty directory with a short path, to make a CLI's home in."""
     with homes.temporary_root() as root:
         yield root
+
+
+@pytest.fixture
+def claude_code(home: Path, agents: Agents, model_server: ModelServer) -> Iterator[ClaudeCode]:
+    with alone("claude_code"):
+        yield ClaudeCode(homes.make_claude_code_home(home, agents, model_server), model_server)
 
 
 @pytest.fixture

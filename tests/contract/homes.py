@@ -93,6 +93,30 @@ def make_qwen_code_home(
     return make_home(root, data, "qwen-code", "qwen", agents, server, switches)
 
 
+def make_claude_code_home(root: Path, agents: Agents, server: ModelServer, *, approve: bool = True) -> Home:
+    """A home for claude-code: its first questions are answered, and nothing but conversations is asked of the model."""
+    data = root / ".claude"
+    data.mkdir()
+    allowed = ["Bash", "Agent", "Task"] if approve else []
+    (data / "settings.json").write_text(json.dumps({"permissions": {"defaultMode": "default", "allow": allowed}}))
+    key = "sk-ant-fake-0000000000000000000000000000"
+    answered = {
+        "hasCompletedOnboarding": True,
+        "hasSeenAutoDefaultNudge": True,
+        "customApiKeyResponses": {"approved": [key[-20:]], "rejected": []},
+        "projects": {str(root / "work"): {"hasTrustDialogAccepted": True}},
+    }
+    (root / ".claude.json").write_text(json.dumps(answered))
+    switches = {
+        "ANTHROPIC_API_KEY": key,
+        "ANTHROPIC_BASE_URL": f"http://127.0.0.1:{server.port}",
+        "ANTHROPIC_MODEL": MODEL,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+    return make_home(root, data, "claude-code", "claude", agents, server, switches)
+
+
 def make_codex_home(root: Path, agents: Agents, server: ModelServer, *, approve: bool = True) -> Home:
     """A home for codex. With `approve` every tool runs unasked."""
     data = root / ".codex"

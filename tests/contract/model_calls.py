@@ -65,13 +65,15 @@ def total(calls: Iterable[Call]) -> Billed:
     return sum((call.billed for call in calls if call.billed is not None), Billed())
 
 
-# Phrases of the CLIs' own instructions: kimi-cli 1.51.0, kimi-code 2.1.0, qwen-code 0.24.4, codex 0.166.0 (2026-11).
+# Phrases of the CLIs' own instructions: claude-code 2.1.325, kimi-cli 1.51.0, kimi-code 2.1.0, qwen-code 0.24.4,
+# codex 0.166.0 (2026-11).
 _COMPACTION = re.compile(
     "task to compact this conversation|Create a handoff summary for the|component that summarizes a conversation"
+    "|Do NOT call any tools. Respond with plain text only|For this reply only: write what the instructions above"
     "|focused on helping the next LLM"
 )
 _SIDE_QUESTION = re.compile(
-    r"<system-reminder>\s[^<]*(side question|side-channel conversation)|Reply with ONLY the suggestion"
+    r"<system-reminder>[^<]*(side question|side-channel conversation)|Reply with ONLY the suggestion"
 )
 _TITLE = re.compile(r"\btitle\b", re.I)
 _TITLE_WITH_SCHEMA = re.compile("Generate the session title now")  # the schema is offered as a tool

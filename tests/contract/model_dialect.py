@@ -45,6 +45,10 @@ class Dialect:
     @abstractmethod
     def read(self, path: str, body: Mapping[str, Any]) -> Asked: ...
 
+    def headers(self, call: Call) -> Mapping[str, str]:
+        """What a streamed answer has in its head beside the usual."""
+        return {}
+
     @abstractmethod
     def whole(self, call: Call, tool: ToolCall | None, billed: Billed) -> Mapping[str, Any]:
         """The answer to a request that asked for no stream: the call's text, or a tool to run."""

@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.contract.model_anthropic import AnthropicMessages
 from tests.contract.model_calls import Billed, Call, Kind, steering_text, tell_kind, total
 from tests.contract.model_chat import ChatCompletions
 from tests.contract.model_dialect import Asked, Dialect, ToolCall
@@ -43,7 +44,7 @@ CONTEXT_TOKENS = 200_000
 _SECRET_HEADERS = {"authorization", "cookie", "x-api-key", "proxy-authorization"}
 _TICK_SECONDS = 0.1
 _SLOW_SECONDS = 600
-DIALECTS: tuple[type[Dialect], ...] = (ChatCompletions, Responses)
+DIALECTS: tuple[type[Dialect], ...] = (ChatCompletions, AnthropicMessages, Responses)
 
 
 class ModelServer:
@@ -222,6 +223,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream")
         self.send_header("Cache-Control", "no-cache")
         self.send_header("Connection", "close")
+        for name, value in dialect.headers(call).items():
+            self.send_header(name, value)
         self.end_headers()
         self.close_connection = True
         self._write(dialect.begin(call, billed))

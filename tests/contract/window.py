@@ -25,10 +25,13 @@ _QUERIES: tuple[tuple[re.Pattern[bytes], bytes], ...] = (
     (re.compile(rb"\x1b\]11;\?(\x07|\x1b\\)"), b"\x1b]11;rgb:0000/0000/0000\x1b\\"),
     (re.compile(rb"\x1b\[>0?q"), b"\x1bP>|harness\x1b\\"),
 )
-# pyte 0.8.2 misreads CSI sequences with a private prefix other than "?": it would print what follows.
-_UNREADABLE = re.compile(rb"\x1b\[[<>=][0-9;:]*[a-zA-Z]|\x1b\[\??[0-9;]*[ \"'$][a-zA-Z]|\x1b\[\?[0-9;]*[a-gi-km-zA-Z]")
+# pyte 0.8.2 misreads CSI sequences with a private prefix other than "?", and commands to the application (APC, as which
+# a program asks whether images can be drawn): it would print what follows.
+_UNREADABLE = re.compile(
+    rb"\x1b\[[<>=][0-9;:]*[a-zA-Z]|\x1b\[\??[0-9;]*[ \"'$][a-zA-Z]|\x1b\[\?[0-9;]*[a-gi-km-zA-Z]|\x1b_[^\x1b]*\x1b\\"
+)
 _ESCAPES = re.compile(rb"\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b\[[0-9;:<>=?]*[ -/]*[@-~]|\x1b[()][A-Z0-9]|\x1b[=>78M]")
-_UNFINISHED = re.compile(rb"\x1b(\[[0-9;:<>=?]*)?$")
+_UNFINISHED = re.compile(rb"(\x1b_[^\x1b]{0,4096})?\x1b?\Z(?<=\x1b)|\x1b_[^\x1b]{0,4096}\Z|\x1b\[[0-9;:<>=?]*\Z")
 
 
 class Window:

@@ -384,6 +384,7 @@ export interface Session {
   title: string | null;
   unfinished: string | null;
   waits_for: string | null;
+  expires_at: number | null;
   archived: boolean;
   forked_from: string | null;
   parent_id: string | null;

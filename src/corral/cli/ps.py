@@ -161,8 +161,8 @@ def _title(session: Session) -> str:
     title = session.title or ""
     if record is None:
         return title
-    if session.activity is Activity.WAITING and record.waits_for:
-        return f"{title} (waits for: {record.waits_for})".strip()
+    if session.activity is Activity.WAITING and session.waits_for:
+        return f"{title} (waits for: {session.waits_for})".strip()
     if session.state is State.ORPHANED and record.unfinished:
         return f'{title} (in a turn: "{record.unfinished}")'.strip()
     return title

@@ -54,6 +54,8 @@ class Claim(Struct, frozen=True, kw_only=True):
     """How the session began in that process, in the provider's word: startup, resume, clear …"""
     activity: str | None = None
     """The provider's own word for what the process does now, where the claim carries it."""
+    waits_for: str | None = None
+    """Of a process that waits for a person: what for, in the provider's words."""
     ended_at: float | None = None
     """The writer says that the process left this session then."""
     end_reason: str | None = None

@@ -58,6 +58,8 @@ class SessionRecord(Struct, frozen=True, kw_only=True, gc=False):
     """Of a waiting turn: what the person is asked, shortened to one line."""
     recorded_at: float | None = None
     """When the newest record of its transcript was written, as that record itself says: no copy or touch moves it."""
+    expires_at: float | None = None
+    """When its CLI may delete it, by its age alone; None where it does not."""
     archived: bool = False
     sidecar: SidecarHint | None = None
     forked_from: str | None = None

@@ -68,6 +68,13 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.record is not None and self.record.parent_id is not None
 
     @property
+    def waits_for(self) -> str | None:
+        """What the person is asked: as the process that serves it says, else as its transcript does."""
+        live = (judged.claim for judged in self.verdict.evidence if judged.liveness is Liveness.LIVE)
+        said = next((claim.waits_for for claim in live if claim.waits_for), None)
+        return said or (self.record.waits_for if self.record else None)
+
+    @property
     def silence(self) -> str | None:
         """Of one that corral has started: why its provider will not say so. None where a report is expected."""
         if self.state is not State.PENDING:

@@ -71,6 +71,7 @@ class SessionReport(Struct, frozen=True, kw_only=True):
     title: str | None
     unfinished: str | None
     waits_for: str | None
+    expires_at: float | None
     archived: bool
     forked_from: str | None
     parent_id: str | None

@@ -207,7 +207,9 @@ class Programs(Struct, frozen=True, kw_only=True):
     product: str
     """Its name in the registry it is published in: others may have a command of the same name."""
     says_before_version: str = ""
-    """What `--version` prints before the number; empty where it prints the bare number and nothing else."""
+    """What `--version` prints before the number; empty where it prints the number first."""
+    says_after_version: str = ""
+    """Of one that prints the number first: all that it prints behind it."""
     find_problem: Callable[[str], str | None] = no_problem
     """Why this version can't be used."""
     find_update: Callable[[str, str, Environment], str | None] = no_update

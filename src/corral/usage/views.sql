@@ -3,7 +3,7 @@
 
 -- Every request that a provider recorded, once, on the session that first recorded it.
 CREATE TEMP VIEW usage_events AS SELECT
-    homes.provider AS provider,                 -- kimi-cli, kimi-code, qwen-code
+    homes.provider AS provider,                 -- claude-code, kimi-cli, kimi-code, qwen-code
     homes.path AS home,                         -- the provider's data root
     sessions.scope AS scope,                    -- the provider's own container, where it has them
     sessions.session_id AS session_id,

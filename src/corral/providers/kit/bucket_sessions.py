@@ -12,6 +12,7 @@ from corral.machine.visits import Visits
 from corral.model.key import are_valid_ids, is_valid_id
 from corral.model.known import Known
 from corral.model.record import Resting, SessionRecord, Skipped
+from corral.providers.kit.file_sessions import hide
 from corral.providers.kit.stamped import Stamped, list_stamped, make_group
 
 REPEATED = "the same id exists in another bucket: these are two sessions"
@@ -55,7 +56,7 @@ class BucketRules(Struct, frozen=True, kw_only=True):
         except FileNotFoundError:
             return  # a home that was never used
         except OSError as error:
-            yield self._hide(f"{home}/sessions", error)
+            yield hide(self.provider, f"{home}/sessions", error)
 
     def _sort(self, entries: Iterable[os.DirEntry[str]]) -> Iterator[Bucket | Skipped]:
         for entry in entries:
@@ -80,7 +81,7 @@ class BucketRules(Struct, frozen=True, kw_only=True):
                     elif not (self.passes_dots and entry.name.startswith(".")):
                         others.append(entry)
         except OSError as error:
-            yield self._hide(path, error)
+            yield hide(self.provider, path, error)
             return
         if not are_valid_ids([one.replace("_", "0") for one in sessions]):
             for odd in [one for one in sessions if not is_valid_id(one)]:
@@ -101,11 +102,6 @@ class BucketRules(Struct, frozen=True, kw_only=True):
 
     def _skip(self, path: str, reason: str) -> Skipped:
         return Skipped(provider=self.provider, path=path, reason=reason)
-
-    def _hide(self, path: str, error: OSError) -> Skipped:
-        """A directory that may hold any number of sessions."""
-        reason = f"can't be listed: {error.strerror}"
-        return Skipped(provider=self.provider, path=path, reason=reason, hides_sessions=True)
 
 
 def _nothing(session_id: str) -> tuple[int, ...]:
@@ -137,7 +133,7 @@ def list_bucket_sessions(
             yield one
         else:
             buckets.append(one)
-    repeated = _find_repeated(buckets)
+    repeated = find_repeated(bucket.legacy.union(bucket.sessions) for bucket in buckets)
     groups = [make_group(bucket.path, bucket.sessions, files) for bucket in buckets]
     for bucket, stamps in zip(buckets, read_stamps(groups, known.load), strict=True):
         yield from _list_in(Stamped(bucket.path, bucket.sessions, files, stamps), known, read_in(bucket), repeated)
@@ -161,12 +157,11 @@ def _list_in(
     yield from (one if isinstance(one, Skipped) else mark(one) for one in reader.also)
 
 
-def _find_repeated(buckets: Iterable[Bucket]) -> frozenset[str]:
+def find_repeated(buckets: Iterable[Iterable[str]]) -> frozenset[str]:
     """The ids that more than one of these has."""
     seen: set[str] = set()
     repeated: set[str] = set()
-    for bucket in buckets:
-        ids = bucket.legacy.union(bucket.sessions)
+    for ids in map(set[str], buckets):
         repeated |= seen & ids
         seen |= ids
     return frozenset(repeated)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from corral.machine.stamps import to_stamp
 from corral.machine.visits import Visits
@@ -22,6 +22,22 @@ def list_entries(path: str, visits: Visits | None = None) -> list[os.DirEntry[st
     if visits is not None:
         visits.note(path, [entry.name for entry in found])
     return found
+
+
+def scan(provider: str, path: str) -> Iterator[os.DirEntry[str] | Skipped]:
+    """What is in a directory; nothing where it is missing: a home that was never used."""
+    try:
+        with os.scandir(path) as entries:
+            yield from entries
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        yield hide(provider, path, error)
+
+
+def hide(provider: str, path: str, error: OSError) -> Skipped:
+    """A directory that may hold any number of sessions."""
+    return Skipped(provider=provider, path=path, reason=f"can't be listed: {error.strerror}", hides_sessions=True)
 
 
 def read_changed(

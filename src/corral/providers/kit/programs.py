@@ -80,7 +80,7 @@ def _ask(path: str, programs: Programs, env: Environment) -> Installed | None:
     """By its own word: others may have a command of the same name, and say something else before their version."""
     said, before = env.ask_version(path) or "", programs.says_before_version
     version = parse_version(said)
-    is_it = said.startswith(before) if before else said == version
+    is_it = said.startswith(before) if before else said == f"{version}{programs.says_after_version}"
     return Installed(programs.product, version, path) if version is not None and is_it else None
 
 
