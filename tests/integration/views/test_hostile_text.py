@@ -414,7 +414,7 @@ def test_values_in_json_are_what_they_were(world: World) -> None:
 OURS = {
     "words of a closed set, and sentences with nothing foreign in them": """
         activity colour columns conflict detach_key ended events hooks identified_by kind known_by losses meaning mode
-        model_source name notes notice origin outcome plan problems program provider restore rule sign standing state status
+        model_source modes name notes notice origin outcome plan problems program provider restore rule sign standing state status
         untraced verdict what""",
     "numbers, money, times, versions of a checked form, facts of corral itself": """
         amount cost currency dated day home_variables listed_as poison proven_versions source time today_cost""",
