@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from corral.demo.place import agent_program
-from corral.sidecar.processes import read_identity
+from corral.terminals.directory import list_terminals
 from tests.integration.liveness.machine import need_root, unshare
 from tests.integration.terminals.held import kill
 
@@ -169,9 +169,10 @@ class Person:
         return [one for one in found if one["home"].startswith(str(self.root))]
 
     def end(self) -> None:
-        for one in self.terminals():
-            if one["pid"] is not None and (identity := read_identity(one["pid"])) is not None:
-                kill(identity)
+        for held in list_terminals(str(self.root / ".local" / "state" / "corral" / "terminals")):
+            for one in (held.child, held.holder):
+                if one is not None:
+                    kill(one)
 
 
 @pytest.fixture
