@@ -193,6 +193,13 @@ def test_a_session_may_be_ended_with_its_sub_agents_and_not_one_of_them(place: P
     assert isinstance(refused, Refused) and refused.reason is Refusal.SERVES_OTHERS
 
 
+def test_the_sub_agent_of_another_session_is_not_ended_with_this_one(place: Place) -> None:
+    place.start(*DAEMON, locks=(PARENT, AGENT))
+    sessions = place.look().sessions
+    refused = decide_end(next(one.key for one in sessions if one.session_id == PARENT), sessions)
+    assert isinstance(refused, Refused) and refused.reason is Refusal.SERVES_OTHERS
+
+
 def test_a_process_that_has_just_begun_makes_only_what_it_may_open_doubtful(place: Place) -> None:
     resuming = place.start("resume", "--no-daemon", PARENT)
     found = {one.session_id: one for one in place.look().sessions}

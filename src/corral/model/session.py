@@ -62,10 +62,11 @@ class Session(Struct, frozen=True, kw_only=True):
         said = {judged.claim.foreground for judged in live} - {None}
         return None if not said else True in said
 
-    @property
-    def is_subagent(self) -> bool:
-        """It is a part of the session that started it, and ends with that."""
-        return self.record is not None and self.record.parent_id is not None
+    def is_subagent_of(self, key: SessionKey) -> bool:
+        """Whether that session started it: then it is a part of that, and ends with it."""
+        if self.record is None or self.record.parent_id != key.session_id:
+            return False
+        return (self.key.provider, self.key.home) == (key.provider, key.home)
 
     @property
     def waits_for(self) -> str | None:

@@ -72,7 +72,7 @@ def decide_end(key: SessionKey, sessions: Iterable[Session], agreed: Session | N
     others = [
         one
         for one in named.values()
-        if one.key != key and not one.is_subagent and serving.intersection(one.verdict.processes)
+        if one.key != key and not one.is_subagent_of(key) and serving.intersection(one.verdict.processes)
     ]
     return _refuse_shared(f"the process of {name}", others) if others else session
 

@@ -205,12 +205,17 @@ def find_served(
 def list_shared(child: ProcessIdentity, survey: Survey, table: ProcessTable) -> list[Session]:
     """The sessions of the terminal's program, and of what runs below it, that share their process with another.
 
-    A sub-agent is a part of the session that started it.
+    A sub-agent is a part of the session that started it, where that is in the same process.
     """
     served = _list_served(_depths(child.pid, table), survey, table)
-    live = [one for one in served if one.session.state is State.LIVE and not one.session.is_subagent]
-    count = Counter(one.agent for one in live)
-    return [one.session for one in live if count[one.agent] > 1]
+    live = [one for one in served if one.session.state is State.LIVE]
+    whole = [
+        one
+        for one in live
+        if not any(one.session.is_subagent_of(other.session.key) for other in live if other.agent == one.agent)
+    ]
+    count = Counter(one.agent for one in whole)
+    return [one.session for one in whole if count[one.agent] > 1]
 
 
 def _depths(pid: int, table: ProcessTable) -> dict[int, int]:

@@ -13,6 +13,20 @@ from corral.providers.kit.recognition import Cli, Modes, find_node_run, find_top
 NAME = "codex"
 HOME = HomePlace(NAME, "CODEX_HOME", ".codex")
 # codex 0.166.0, by its --help (2026-11)
+_NOT_AGENTS = frozenset(
+    {
+        "login", "logout", "mcp", "plugin", "remote-control", "completion", "update", "doctor", "sandbox", "debug",
+        "apply", "a", "queue", "archive", "delete", "unarchive", "migrate-rollouts", "help", "cloud",
+        "migrate-nfs-db", "exec-server", "features", "--help", "-h", "--version", "-V",
+    }
+)  # fmt: skip
+_WITH_VALUE = frozenset(
+    {
+        "-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env", "-i", "--image", "-m",
+        "--model", "--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd", "--add-dir", "-a",
+        "--ask-for-approval",
+    }
+)  # fmt: skip
 CLI = Cli(
     name=NAME,
     package="@openai/codex",
@@ -20,31 +34,8 @@ CLI = Cli(
     home=HOME,
     modes=Modes(
         servers=frozenset({"app-server", "mcp-server"}),
-        not_agents=frozenset(
-            {
-                *("login", "logout", "mcp", "plugin", "remote-control", "completion", "update", "doctor", "sandbox"),
-                *(
-                    "debug",
-                    "apply",
-                    "a",
-                    "queue",
-                    "archive",
-                    "delete",
-                    "unarchive",
-                    "migrate-rollouts",
-                    "help",
-                    "cloud",
-                ),
-                *("migrate-nfs-db", "exec-server", "features", "--help", "-h", "--version", "-V"),
-            }
-        ),
-        with_value=frozenset(
-            {
-                *("-c", "--config", "--enable", "--disable", "--remote", "--remote-auth-token-env", "-i", "--image"),
-                *("-m", "--model", "--local-provider", "-p", "--profile", "-s", "--sandbox", "-C", "--cd"),
-                *("--add-dir", "-a", "--ask-for-approval"),
-            }
-        ),
+        not_agents=_NOT_AGENTS,
+        with_value=_WITH_VALUE,
     ),
     # Of a release without npm the name has the platform in it, which the kernel cuts. Node names its main thread, and
     # so the process, "MainThread" since version 24 (seen 2026-11).
