@@ -22,11 +22,15 @@ def test_thirty_tabs_come_back_by_restore_all(site, visit):
     for session_id in ids:
         site.post(f"sessions/{refs[session_id]}/open", {"trust": True})
     wanted = set(refs.values())
-    wait_until(
-        lambda: {tab["ref"] for tab in site.tabs() if tab["restorable"]} == wanted,
-        "every agent's first word",
-        RESTORE_SECONDS,
-    )
+
+    def missing() -> list[str]:
+        named = {tab["ref"] for tab in site.tabs() if tab["restorable"]}
+        return [f"{tab['state']}: {tab['live_only_reason']}" for tab in site.tabs() if tab["ref"] not in named & wanted]
+
+    try:
+        wait_until(lambda: len(site.tabs()) == MANY and not missing(), "every agent's first word", RESTORE_SECONDS)
+    except TimeoutError as error:
+        raise TimeoutError(f"{error}; {missing()}") from None
     site.stop()
     site.kill_holders()
     link = site.start()

@@ -30,6 +30,7 @@ from tests.providers.reading import Memory, read_bytes
 RESULT = line("user", [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "x"}])
 INTERRUPTED = line("user", [{"type": "text", "text": "[Request interrupted by user]"}], interruptedMessageId="msg_1")
 REQUEST = line("api-request", querySource="repl_main_thread", id="r1")
+LATER_REQUEST = line("api-request", querySource="sdk", id="r2", timestamp="2026-11-15T19:00:01.000Z")
 DONE = line("system", subtype="turn_duration")
 
 
@@ -93,7 +94,8 @@ def test_a_run_that_was_terminated_in_its_turn_is_open(claude: Place) -> None:
         ([line(), call(), RESULT, answer(), DONE], TurnState.ENDED),
         ([line(), answer(stop_reason=None), INTERRUPTED], TurnState.ENDED),
         ([REQUEST, line()], TurnState.OPEN),
-        ([line(), answer(), DONE, REQUEST], TurnState.OPEN),
+        ([line(), answer(), DONE, LATER_REQUEST], TurnState.OPEN),
+        ([line(), answer(), DONE, REQUEST], TurnState.ENDED),  # its line came behind the end of its own turn
         ([line(), answer(), DONE, line("api-request", querySource="agent:builtin:x")], TurnState.ENDED),
         ([line(), answer(), DONE, line("user", "<command-name>/model</command-name>")], TurnState.ENDED),
         ([line(), answer(), DONE, line("user", "<local-command-stdout>x")], TurnState.ENDED),

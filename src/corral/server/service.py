@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _THREADS = 8
 _TAB_PAUSE_SECONDS = 0.15
+_TAB_LOOK_SECONDS = 20.0
+"""Tabs are looked at again after so long, whatever was heard: what could not be noted at one look is noted then."""
 _AFTER_FAILURE_SECONDS = 5.0
 _MOST_CHANGES = 200
 """For more changes at once the page is told to fetch the list, which costs less than so many events."""
@@ -215,7 +217,7 @@ class Service:
     def _follow_tabs(self) -> None:
         """Looks at the tabs again after each change that concerns them, a few times a second at most."""
         while not self._stopped:
-            self._stale_tabs.wait()
+            self._stale_tabs.wait(_TAB_LOOK_SECONDS)
             self._stale_tabs.clear()
             if self._stopped:
                 return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from typing import Annotated
@@ -17,6 +16,7 @@ from corral.model.key import Home
 from corral.model.verdict import Activity
 from corral.providers.claude_code.processes import NAME
 from corral.providers.claude_code.sessions import is_session_id
+from corral.providers.kit.file_sessions import list_entries
 from corral.sidecar.files import Unreadable, read_regular
 
 _LIMIT = 64 << 10
@@ -29,15 +29,10 @@ _ACTIVITY = {"idle": Activity.READY, "busy": Activity.BUSY, "waiting": Activity.
 
 def list_claims(home: Home, table: ProcessTable) -> Iterator[Claim | BadClaim]:
     """The records of all processes that did not end cleanly: a killed one leaves its own, with its last status."""
-    directory = os.path.join(home.path, "sessions")
-    try:
-        names = sorted(os.listdir(directory))
-    except (FileNotFoundError, NotADirectoryError):
-        return
     on_network = is_on_network(home.path)
-    for name in names:
+    for entry in list_entries(f"{home.path}/sessions"):
         # Beside each there is a key, which is not ours to read.
-        if name.endswith(".json") and (claim := _read_record(home, os.path.join(directory, name), name, on_network)):
+        if entry.name.endswith(".json") and (claim := _read_record(home, entry.path, entry.name, on_network)):
             yield claim
 
 

@@ -203,6 +203,7 @@ def _read_head(transcript: Transcript, look: _Look) -> None:
 def _read_tail(transcript: Transcript, look: _Look) -> None:
     """From the end on: what is found first is what holds."""
     decided = damaged = False
+    requested_at = 0.0  # the line of a request may come late, even behind the end of its turn
     for line in transcript.backward(TAIL_BUDGET):
         is_far = line.offset < transcript.size - _TITLE_WINDOW
         if decided and is_far and not look.wants_prompt:
@@ -214,28 +215,30 @@ def _read_tail(transcript: Transcript, look: _Look) -> None:
         look.updated_at = look.updated_at or parse_moment(record.timestamp)
         look.given_title = look.given_title or one_line(record.customTitle or "")
         look.made_title = look.made_title or one_line(record.aiTitle or "")
+        if record.type == "api-request" and record.querySource in _MAIN_SOURCES:
+            requested_at = max(requested_at, parse_moment(record.timestamp) or 0.0)
         if not decided and (turn := decide_turn(record)) is not None:
-            decided, look.turn, look.branch = True, turn, one_line(record.gitBranch or "") or None
-            look.named = record.sessionId
+            is_older = requested_at > (parse_moment(record.timestamp) or 0.0)
+            decided, look.turn = True, TurnState.OPEN if turn is TurnState.ENDED and is_older else turn
+            look.named, look.branch = record.sessionId, one_line(record.gitBranch or "") or None
         if look.wants_prompt and (text := find_prompt(record)):
             look.asked, look.asked_at = one_line(text), parse_moment(record.timestamp)
     look.damaged = look.damaged or damaged
-    if not decided and (transcript.exhausted or damaged):
-        look.turn = TurnState.UNREADABLE
+    if not decided:
+        is_cut = transcript.exhausted or damaged
+        look.turn = TurnState.UNREADABLE if is_cut else TurnState.OPEN if requested_at else look.turn
 
 
 def decide_turn(record: Line) -> TurnState | None:
     """The state of the last turn while this record is the last; None if it says nothing of it.
 
     2.1.325 (2026-11): a turn ends with `turn_duration` or `stop_hook_summary`, both `system`; one that Escape ended
-    with a message of its own. Lines of a turn may be out of order: a request is noted before or after its prompt.
+    with a message of its own.
     """
     if record.isSidechain:
         return None
     if record.type == "system":
         return TurnState.ENDED if record.subtype in _TURN_ENDS else None
-    if record.type == "api-request":
-        return TurnState.OPEN if record.querySource in _MAIN_SOURCES else None
     if record.type == "assistant":
         message = read_message(record)
         if any(block.type == "tool_use" for block in message.blocks):
