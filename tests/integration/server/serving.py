@@ -322,7 +322,7 @@ class EventReader:
 def free_port() -> int:
     """Below those that the kernel gives away by itself."""
     for _ in range(100):
-        port = random.randrange(10_000, 30_000)
+        port = random.randrange(11_000, 30_000)  # browsers refuse 10080, the last port on their list
         with socket.socket() as one:
             try:
                 one.bind(("127.0.0.1", port))
