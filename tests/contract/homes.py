@@ -124,7 +124,7 @@ def make_codex_home(root: Path, agents: Agents, server: ModelServer, *, approve:
     policy = "never" if approve else "on-request"
     top = f'model = "{MODEL}"\nmodel_provider = "test"\napproval_policy = "{policy}"\ncheck_for_update_on_startup = false\n'
     provider = f'name = "test"\nbase_url = "{server.base_url}"\nenv_key = "FAKE_KEY"\nwire_api = "responses"\n'
-    trusted = f'[projects."{root}/work/app"]\ntrust_level = "trusted"\n'
+    trusted = f'[projects."{root / "work" / "app"}"]\ntrust_level = "trusted"\n'
     (data / "config.toml").write_text(f"{top}[model_providers.test]\n{provider}{trusted}")
     return make_home(root, data, "codex", "codex", agents, server, {"FAKE_KEY": "fake"})
 
